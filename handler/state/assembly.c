@@ -34,13 +34,12 @@
 /* Known by its address, too. */
 static const char went_back_text[] =
 	"went back in time: its superblock is older than what it had acknowledged (a snapshot, an "
-	"image or a copy in its "
-	"place?): nothing on it is trusted, it is filled from the start";
+	"image or a copy in its place?): nothing on it is trusted, it is filled from the start";
 static const char used_elsewhere_text[] = "was used without the others since it left, nobody knows "
 					  "what it holds: it is filled from the start";
 static const char newer_text[] = "its superblock is newer than the volume's: another gateway has "
-				 "used it; make sure that none does, then wipe it and "
-				 "add it as a spare";
+				 "used it; make sure that none does, then wipe it and add it as a "
+				 "spare";
 
 static bool
 is_newer_record(const struct superblock *a, const struct superblock *b)
@@ -169,13 +168,12 @@ tracked_place(const struct superblock *record, int set, struct own own)
 		break;
 	case MEMBER_OUT_OF_DATE:
 		place.fault =
-			"is out of date: the volume went on without it; what it lacks is copied "
-			"to it while the volume runs";
+			"is out of date: the volume went on without it; what it lacks is copied to "
+			"it while the volume runs";
 		break;
 	default:
 		place.fault = "was taken out of the volume for its errors or by an administrator: "
-			      "replace "
-			      "it, or remove it and add it as a spare";
+			      "replace it, or remove it and add it as a spare";
 	}
 	return place;
 }
@@ -201,8 +199,7 @@ place_device(const struct superblock *record, struct own of_device)
 	}
 	if (own->role != (role >= 0 ? role : record->tracked[set].role)) {
 		place.fault = "claims another role than the volume gave it, its content can't be "
-			      "trusted: "
-			      "wipe it and add it as a spare";
+			      "trusted: wipe it and add it as a spare";
 		return place;
 	}
 	if (role >= 0 && record->member_states[role] == MEMBER_IN_SYNC)
@@ -444,8 +441,7 @@ stand_slot(const struct assembly_input *input, const struct superblock *record, 
 		break;
 	case PRESENCE_REJECTED:
 		place.fault = "has no valid superblock of this volume: correct its address, or add "
-			      "it as a "
-			      "spare";
+			      "it as a spare";
 		break;
 	case PRESENCE_SPARE:
 		place.standing = STANDING_SPARE;
@@ -694,19 +690,16 @@ too_few(const struct superblock *record, uint32_t trusted, uint32_t forcible, in
 
 	if (suffice(record, trusted | forcible))
 		remedy = awaited > 0 ? "waiting for the others; if they are gone for good start "
-				       "with --force to take "
-				       "those out of date as they stand: what was written since "
-				       "they left is lost"
+				       "with --force to take those out of date as they stand: what "
+				       "was written since they left is lost"
 				     : "start with --force to take those out of date as they "
-				       "stand: what was written "
-				       "since they left is lost";
+				       "stand: what was written since they left is lost";
 	else if (awaited > 0)
 		remedy = "waiting for the others";
 	if (out->distrusted & ~trusted)
-		remedy =
-			"some went back in time, or are there twice (their reasons say which): "
-			"remove the copies, bring "
-			"back the real ones, or start with --force to take an old one as it stands";
+		remedy = "some went back in time, or are there twice (their reasons say which): "
+			 "remove the copies, bring back the real ones, or start with --force to "
+			 "take an old one as it stands";
 	out->answer = awaited > 0 ? ASSEMBLY_WAIT : ASSEMBLY_REFUSED;
 	snprintf(out->reason, sizeof(out->reason),
 		 "%d of %d members can be trusted, %d are needed: %s", __builtin_popcount(trusted),
@@ -765,10 +758,8 @@ decide_on_record(const struct assembly_input *input, const struct superblock *re
 		/* Newer members may be among those still awaited. */
 		out->answer = awaited > 0 ? ASSEMBLY_WAIT : ASSEMBLY_REFUSED;
 		snprintf(out->reason, sizeof(out->reason),
-			 "these members are of epoch %llu, this gateway "
-			 "has run epoch %llu: newer ones are missing; %sstart with --force to lose "
-			 "what "
-			 "only they hold",
+			 "these members are of epoch %llu, this gateway has run epoch %llu: newer "
+			 "ones are missing; %sstart with --force to lose what only they hold",
 			 (unsigned long long)record->epoch, (unsigned long long)input->epoch_seen,
 			 awaited > 0 ? "waiting for them; if they are gone for good " : "");
 		return;
@@ -815,7 +806,6 @@ assembly_decide(const struct assembly_input *input, struct assembly_verdict *out
 	} else {
 		out->answer = ASSEMBLY_REFUSED;
 		snprintf(out->reason, sizeof(out->reason),
-			 "no device has a superblock of this volume: "
-			 "correct the addresses");
+			 "no device has a superblock of this volume: correct the addresses");
 	}
 }

@@ -112,8 +112,7 @@ check_pattern(struct sim *sim, const struct sim_request *request)
 		if (request->memory[i] != QUARANTINE_BYTE)
 			sim_fail(sim,
 				 "memory of a completed request was written to: %s of %llu sectors "
-				 "at "
-				 "sector %llu, byte %zu",
+				 "at sector %llu, byte %zu",
 				 sim_op_name(request->request.op),
 				 (unsigned long long)request->count,
 				 (unsigned long long)request->sector, i);

@@ -10,7 +10,9 @@
 
 #define REFUSALS_MAX 3
 
-/* The reason of OUTCOME_BAD goes to member->final.  On the way back it is there already: why we leave. */
+/* The reason of OUTCOME_BAD goes to member->final.  On the way back it is there already: why we
+ * leave.
+ */
 static enum session_outcome bad(struct iscsi_member *member, int error, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
@@ -33,8 +35,8 @@ inspected(struct iscsi_member *member)
 	const struct scsi_device *device = &member->inspection.device;
 
 	if (device->device_type != 0)
-		return bad(member, -EINVAL, "LUN %u is no disk but a %s", member->options.address.lun,
-			   scsi_device_type_name(device->device_type));
+		return bad(member, -EINVAL, "LUN %u is no disk but a %s",
+			   member->options.address.lun, scsi_device_type_name(device->device_type));
 	if (!device->writable)
 		return bad(member, -EINVAL, "the LUN is read-only");
 	member->identity = (struct backend_identity){
@@ -71,18 +73,21 @@ absorb_holder(struct iscsi_member *member)
 	member->holder_key = holder;
 	member->facts.ours = holder == member->options.reservation_key;
 	member->facts.foreign_holder = holder != 0 && !member->facts.ours;
-	/* A reservation made without APTPL does not survive a loss of power (SPC-4 5.13.5): where the last session's
-	 * is still there, so is what the cache held. */
+	/* A reservation made without APTPL does not survive a loss of power (SPC-4 5.13.5): where
+	 * the last session's is still there, so is what the cache held.
+	 */
 	if (member->state == SESSION_HOLDER && !member->facts.ours)
 		member->cache_kept = false;
 	if (member->state == SESSION_HOLDER)
 		member->facts.take_over = member->now_ms < member->take_over_until_ms;
 	if (member->state == SESSION_OUTCOME && holder == 0 && ++member->refusals > REFUSALS_MAX)
-		return bad(member, -EBUSY, "in use by another initiator, with a reservation without a key");
-	if (member->facts.foreign_holder && (!member->facts.take_over || member->state == SESSION_OUTCOME))
+		return bad(member, -EBUSY,
+			   "in use by another initiator, with a reservation without a key");
+	if (member->facts.foreign_holder &&
+	    (!member->facts.take_over || member->state == SESSION_OUTCOME))
 		bad(member, -EBUSY, "in use by another gateway, reservation key 0x%016llx",
 		    (unsigned long long)holder);
-	return OUTCOME_GOOD;	/* session_next() judges it by the facts */
+	return OUTCOME_GOOD; /* session_next() judges it by the facts */
 }
 
 /* What the cache held went with it. */
@@ -99,7 +104,8 @@ absorb_confirmation(struct iscsi_member *member)
 	if (holder != 0)
 		return bad(member, -EBUSY, "in use by another gateway, reservation key 0x%016llx",
 			   (unsigned long long)holder);
-	return bad(member, -ECONNRESET, "its reservation is gone as soon as it was made: the device was reset by power");
+	return bad(member, -ECONNRESET,
+		   "its reservation is gone as soon as it was made: the device was reset by power");
 }
 
 static enum session_outcome
@@ -109,10 +115,12 @@ absorb_reset(struct iscsi_member *member)
 	case ISCSI_TMR_FUNC_COMPLETE:
 		return OUTCOME_GOOD;
 	case ISCSI_TMR_LUN_DOES_NOT_EXIST:
-		return bad(member, -EINVAL, "the target has no LUN %u", member->options.address.lun);
+		return bad(member, -EINVAL, "the target has no LUN %u",
+			   member->options.address.lun);
 	case ISCSI_TMR_TMF_NOT_SUPPORTED:
-		return bad(member, -EINVAL, "the target can't do LOGICAL UNIT RESET, so writes of an "
-			   "earlier session can't be fenced off");
+		return bad(member, -EINVAL,
+			   "the target can't do LOGICAL UNIT RESET, so writes of an earlier "
+			   "session can't be fenced off");
 	case ISCSI_TMR_FUNC_AUTH_FAILED:
 		return bad(member, -EACCES, "the target does not permit LOGICAL UNIT RESET");
 	default:
@@ -125,7 +133,8 @@ static enum session_outcome
 absorb_answer(struct iscsi_member *member)
 {
 	if (!scsi_request_taken(&member->request))
-		return bad(member, -EINVAL, "the target says that %s was good, and did not take its parameters",
+		return bad(member, -EINVAL,
+			   "the target says that %s was good, and did not take its parameters",
 			   session_state_name(member->state));
 	scsi_request_completed(&member->request);
 	switch ((int)member->state) {
@@ -136,7 +145,7 @@ absorb_answer(struct iscsi_member *member)
 		return absorb_confirmation(member);
 	case SESSION_PREEMPT:
 		member->facts.foreign_holder = false;
-		member->take_over_until_ms = 0;	/* who has it after us took it from us */
+		member->take_over_until_ms = 0; /* who has it after us took it from us */
 		member->reserved = true;
 		member->facts.reserved = true;
 		return OUTCOME_GOOD;
@@ -161,14 +170,15 @@ taken(struct iscsi_member *member)
 	case SESSION_RESERVE:
 		return OUTCOME_CONFLICT;
 	default:
-		return bad(member, -EBUSY, "in use by another initiator: %s met a reservation conflict",
+		return bad(member, -EBUSY,
+			   "in use by another initiator: %s met a reservation conflict",
 			   session_state_name(member->state));
 	}
 }
 
 /* LIO takes a key (or its removal) and then says 2/0800 if it can't write its file of reservations,
- * because the directory is not there (run: 6.1, on Debian nothing makes it).  The key is in force all
- * the same; where it is not, RESERVE says so.
+ * because the directory is not there (run: 6.1, on Debian nothing makes it).  The key is in force
+ * all the same; where it is not, RESERVE says so.
  */
 static bool
 key_is_in_force_but_not_filed(const struct iscsi_member *member)
@@ -199,13 +209,14 @@ judge_answer(struct iscsi_member *member, enum scsi_verdict verdict)
 		return bad(member, -EINVAL, "%s meets one unit attention after another", name);
 	case SCSI_UNSUPPORTED:
 		if (member->state == SESSION_PREEMPT && !member->preempt_only) {
-			member->preempt_only = true;	/* LOGICAL UNIT RESET follows, and aborts */
+			member->preempt_only = true; /* LOGICAL UNIT RESET follows, and aborts */
 			return OUTCOME_REPEAT;
 		}
 		bad(member, -EINVAL, "the target refuses %s: %s", name, text);
 		return OUTCOME_UNSUPPORTED;
 	case SCSI_NO_LUN:
-		return bad(member, -EINVAL, "the target has no LUN %u", member->options.address.lun);
+		return bad(member, -EINVAL, "the target has no LUN %u",
+			   member->options.address.lun);
 	case SCSI_LATER:
 	case SCSI_BROKEN_WORD:
 	case SCSI_MEDIUM_ERROR:
@@ -221,12 +232,14 @@ static enum session_outcome
 judge_step(struct iscsi_member *member)
 {
 	const struct scsi_task *task = &member->request.task;
-	enum scsi_verdict verdict = key_is_in_force_but_not_filed(member) ? SCSI_OK :
-				    scsi_judge(task, member->step_status);
+	enum scsi_verdict verdict = key_is_in_force_but_not_filed(member)
+					    ? SCSI_OK
+					    : scsi_judge(task, member->step_status);
 	const bool back = session_on_the_way_back(member->state);
 
 	cache_note(member, task, member->step_status, false);
-	/* A reset or a deferred error has ended an open session as it arrived: keep_alive_heard(). */
+	/* A reset or a deferred error has ended an open session as it arrived: keep_alive_heard().
+	 */
 	if (member->state == SESSION_OPEN && verdict == SCSI_TAKEN)
 		return bad(member, -EACCES, "another gateway took the reservation");
 	if (verdict == SCSI_ATTENTION && member->state == SESSION_OPEN)
@@ -234,12 +247,12 @@ judge_step(struct iscsi_member *member)
 	else if (verdict == SCSI_ATTENTION && !back)
 		mode_note(member, task);
 	/* A deferred error is about an earlier session's write, and cache_note() has noted it. */
-	switch (scsi_again(verdict == SCSI_BROKEN_WORD ? SCSI_ATTENTION : verdict, member->step_status,
-			   &member->step_repeats)) {
+	switch (scsi_again(verdict == SCSI_BROKEN_WORD ? SCSI_ATTENTION : verdict,
+			   member->step_status, &member->step_repeats)) {
 	case SCSI_REPEAT:
 		return OUTCOME_REPEAT;
 	case SCSI_PAUSE:
-		if (!back)	/* why it goes is known */
+		if (!back) /* why it goes is known */
 			scsi_describe(task, member->step_status, member->final.message,
 				      sizeof(member->final.message));
 		return OUTCOME_LATER;
@@ -258,7 +271,7 @@ session_absorb(struct iscsi_member *member)
 	case SESSION_CONNECT:
 	case SESSION_LOGIN:
 	case SESSION_LOGOUT:
-		return OUTCOME_GOOD;	/* what fails here breaks the session before */
+		return OUTCOME_GOOD; /* what fails here breaks the session before */
 	case SESSION_RESET:
 		return absorb_reset(member);
 	default:

@@ -50,7 +50,7 @@ member_break(struct iscsi_member *member, int error, const char *format, ...)
 	va_list arguments;
 
 	if (member->dropping || member->broken.code != 0)
-		return;		/* the first cause counts */
+		return; /* the first cause counts */
 	va_start(arguments, format);
 	fault_vset(&member->broken, error, "", format, arguments);
 	va_end(arguments);
@@ -156,7 +156,8 @@ member_flush(struct iscsi_member *member)
 		return;
 	error = iscsi_connection_flush(member->connection);
 	if (error != 0)
-		member_break(member, error, "%s", iscsi_connection_fault(member->connection)->message);
+		member_break(member, error, "%s",
+			     iscsi_connection_fault(member->connection)->message);
 }
 
 static void
@@ -165,14 +166,16 @@ service_login(struct iscsi_member *member, uint32_t events)
 	int result = iscsi_login_service(member->context, (int)events, &member->login);
 
 	if (result == -EPROTO)
-		member_break(member, -EPROTO, "the target's answers to the login could not be followed");
+		member_break(member, -EPROTO,
+			     "the target's answers to the login could not be followed");
 	else if (result != 0)
 		member_break(member, -ECONNRESET, "the connection ended during %s",
 			     session_step_name(member));
 }
 
-/* What an open session has to send now waits for backend_iscsi_send(), so that it goes with what the engine
- * makes of the answers. */
+/* What an open session has to send now waits for backend_iscsi_send(), so that it goes with what
+ * the engine makes of the answers.
+ */
 static void
 service_connection(struct iscsi_member *member, uint32_t events)
 {
@@ -181,7 +184,8 @@ service_connection(struct iscsi_member *member, uint32_t events)
 	if (events & EPOLLIN)
 		error = iscsi_connection_receive(member->connection);
 	if (error != 0)
-		member_break(member, error, "%s", iscsi_connection_fault(member->connection)->message);
+		member_break(member, error, "%s",
+			     iscsi_connection_fault(member->connection)->message);
 	else if (events & EPOLLOUT)
 		member_flush(member);
 }
@@ -215,7 +219,7 @@ socket_failed(struct iscsi_member *member, uint32_t events)
 		update_events(member);
 		return;
 	}
-	if (events & EPOLLIN)	/* its last words, perhaps why it refuses the login */
+	if (events & EPOLLIN) /* its last words, perhaps why it refuses the login */
 		service(member, EPOLLIN);
 	if (member->state != state)
 		return;
@@ -261,7 +265,7 @@ deliver_done(struct iscsi_member *member)
 {
 	struct backend_io *io = member->done.head;
 
-	member->done.head = NULL;	/* what is submitted meanwhile waits for the next turn */
+	member->done.head = NULL; /* what is submitted meanwhile waits for the next turn */
 	while (io != NULL) {
 		struct backend_io *next = io->next;
 
@@ -277,7 +281,7 @@ deliver(struct iscsi_member *member)
 
 	if (member->opened_pending) {
 		member->opened_pending = false;
-		member->cache_kept = true;	/* from here on, for the next */
+		member->cache_kept = true; /* from here on, for the next */
 		backend->events->opened(backend->events_owner, &member->identity);
 	}
 	deliver_done(member);
@@ -317,7 +321,8 @@ backend_iscsi_tick(struct backend *backend, uint64_t now_ms)
 	if (member->state == SESSION_OPEN && !member->opened_pending)
 		watch_session(member);
 	if (member->state != SESSION_OPEN || member->step_pending)
-		member_flush(member);	/* what the timers sent; the rest is backend_iscsi_send()'s */
+		/* what the timers sent; the rest is backend_iscsi_send()'s */
+		member_flush(member);
 	update_events(member);
 	deliver(member);
 	return wake_ms(member);

@@ -1,5 +1,5 @@
-/* backend/backend.h - a member over iSCSI, behind ports/backend.h.  libiscsi logs in, the rest is our own:
- * docs/design/iscsi.md.
+/* backend/backend.h - a member over iSCSI, behind ports/backend.h.  libiscsi logs in, the rest is
+ * our own: docs/design/iscsi.md.
  */
 #ifndef IRAID_BACKEND_ISCSI_H
 #define IRAID_BACKEND_ISCSI_H
@@ -9,26 +9,34 @@
 #include "adapters/iscsi/address.h"
 
 struct backend_iscsi_options {
-	struct member_address address;	/* its portal is the first path, and names the member */
-	char more_portals[DEVICE_PORTALS_MAX - 1][PORTAL_MAX];	/* the other paths: same target and LUN */
+	struct member_address address; /* its portal is the first path, and names the member */
+	/* the other paths: same target and LUN */
+	char more_portals[DEVICE_PORTALS_MAX - 1][PORTAL_MAX];
 	int more_portals_count;
 	struct iscsi_credentials credentials;
-	uint8_t isid_qualifier[6];	/* fixed per volume, member and session: random-format ISID bytes */
-	uint32_t deadline_ms;		/* no progress for this long: the session is dropped */
-	uint32_t connect_ms;		/* whole login, fence and reservation */
-	uint64_t reservation_key;	/* of this gateway for this volume; 0: take no reservation */
-	/* Preempt another gateway's reservation: a permission of the start.  It ends that long after the creation, with the
-	 * first reservation taken, with the first session opened, and by backend_iscsi_end_take_over(). */
-	uint32_t take_over_ms;		/* 0: none */
-	bool header_digest;		/* ask for CRC32C on headers */
+	/* fixed per volume, member and session: random-format ISID bytes */
+	uint8_t isid_qualifier[6];
+	uint32_t deadline_ms; /* no progress for this long: the session is dropped */
+	uint32_t connect_ms;  /* whole login, fence and reservation */
+	/* of this gateway for this volume; 0: take no reservation */
+	uint64_t reservation_key;
+	/* Preempt another gateway's reservation: a permission of the start.  It ends that long
+	 * after the creation, with the first reservation taken, with the first session opened, and
+	 * by backend_iscsi_end_take_over().
+	 */
+	uint32_t take_over_ms; /* 0: none */
+	bool header_digest;    /* ask for CRC32C on headers */
 };
 
-struct backend *backend_iscsi_create(struct reactor *reactor, const struct backend_iscsi_options *options);
-/* Take over deadlines, further portals, credentials and header_digest of *options, and nothing else of it.  The session
- * that is there stays: deadlines hold at once, the others from the next login on.  On the reactor's thread. */
+struct backend *
+backend_iscsi_create(struct reactor *reactor, const struct backend_iscsi_options *options);
+/* Take over deadlines, further portals, credentials and header_digest of *options, and nothing else
+ * of it.  The session that is there stays: deadlines hold at once, the others from the next login
+ * on.  On the reactor's thread.
+ */
 void backend_iscsi_adjust(struct backend *backend, const struct backend_iscsi_options *options);
-void backend_iscsi_end_take_over(struct backend *backend);	/* the volume is up */
-void backend_iscsi_destroy(struct backend *backend);	/* closed, and its events delivered */
+void backend_iscsi_end_take_over(struct backend *backend); /* the volume is up */
+void backend_iscsi_destroy(struct backend *backend);	   /* closed, and its events delivered */
 
 /* Deliver results posted since the last turn, check deadlines.  Called by the driver each turn
  * before engine_run().  Returns when it wants to be called again (monotonic ms).

@@ -3,7 +3,7 @@
  */
 #include "internal.h"
 
-#define UNASKED_BYTES_MIN 65536	/* commands of less are too many */
+#define UNASKED_BYTES_MIN 65536 /* commands of less are too many */
 
 bool
 cut_possible(const struct iscsi_member *member, const struct backend_io *io)
@@ -14,8 +14,9 @@ cut_possible(const struct iscsi_member *member, const struct backend_io *io)
 
 	if (io->op == BACKEND_FLUSH || io->op == BACKEND_MEASURE)
 		return true;
-	if (io->length_bytes == 0 || io->offset_bytes % block != 0 || io->length_bytes % block != 0 ||
-	    io->offset_bytes > capacity || io->length_bytes > capacity - io->offset_bytes)
+	if (io->length_bytes == 0 || io->offset_bytes % block != 0 ||
+	    io->length_bytes % block != 0 || io->offset_bytes > capacity ||
+	    io->length_bytes > capacity - io->offset_bytes)
 		return false;
 	if (io->op == BACKEND_ZERO)
 		return true;
@@ -24,14 +25,15 @@ cut_possible(const struct iscsi_member *member, const struct backend_io *io)
 	return described >= io->length_bytes;
 }
 
-/* Data that waits for an R2T costs a round trip more, and each burst of it one again, where several commands
- * would have theirs at the same time.  So a write is no longer than what the target takes unasked, and
- * where that is little, than one burst.
+/* Data that waits for an R2T costs a round trip more, and each burst of it one again, where several
+ * commands would have theirs at the same time.  So a write is no longer than what the target takes
+ * unasked, and where that is little, than one burst.
  */
 uint32_t
 cut_write_bytes_max(const struct iscsi_negotiated *agreed, uint32_t block_bytes)
 {
-	uint32_t unasked = agreed->initial_r2t ? iscsi_immediate_bytes(agreed) : agreed->first_burst_bytes;
+	uint32_t unasked =
+		agreed->initial_r2t ? iscsi_immediate_bytes(agreed) : agreed->first_burst_bytes;
 	uint32_t most = unasked >= UNASKED_BYTES_MIN ? unasked : agreed->max_burst_bytes;
 
 	return most < block_bytes ? block_bytes : most - most % block_bytes;
@@ -57,7 +59,7 @@ cut_advance(struct transfer *transfer, uint32_t length)
 
 	transfer->issued_bytes += length;
 	if (transfer->io->op == BACKEND_ZERO)
-		return;		/* each command has all its zeros from the same place */
+		return; /* each command has all its zeros from the same place */
 	while (length > 0) {
 		size_t available = place->iov->iov_len - place->offset;
 

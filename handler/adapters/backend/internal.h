@@ -11,9 +11,9 @@
  *   measure.c                its size asked anew, and what it says by itself (unit attentions)
  *   path.c                   what was agreed with it, and what the kernel knows of the way to it
  *
- * A session is first a context of libiscsi (CONNECT, LOGIN), then an iscsi_connection of our own.  One
- * rule holds for the callbacks of both: they only note what happened.  Nothing is queued, nothing is
- * destroyed and nobody outside is called from inside one.
+ * A session is first a context of libiscsi (CONNECT, LOGIN), then an iscsi_connection of our own.
+ * One rule holds for the callbacks of both: they only note what happened.  Nothing is queued,
+ * nothing is destroyed and nobody outside is called from inside one.
  */
 #ifndef IRAID_BACKEND_INTERNAL_H
 #define IRAID_BACKEND_INTERNAL_H
@@ -24,65 +24,73 @@
 #include "adapters/base/resolver.h"
 #include "adapters/iscsi/inspect.h"
 
-#define WINDOW_COMMANDS 64		/* on the wire of one session */
-#define TRANSFERS_MAX (WINDOW_COMMANDS + 1)	/* one may be under way without a command */
+#define WINDOW_COMMANDS 64		    /* on the wire of one session */
+#define TRANSFERS_MAX (WINDOW_COMMANDS + 1) /* one may be under way without a command */
 #define COMMAND_BYTES_MAX (4u << 20)
 
 enum session_state {
 	SESSION_CLOSED,
-	SESSION_RESOLVE,	/* the portal's name */
-	SESSION_CONNECT,	/* TCP */
+	SESSION_RESOLVE, /* the portal's name */
+	SESSION_CONNECT, /* TCP */
 	SESSION_LOGIN,
-	SESSION_INSPECT,	/* what it is: all steps of iscsi/inspect.h but the last */
-	SESSION_HOLDER,		/* who holds the reservation */
-	SESSION_REGISTER,	/* our key */
-	SESSION_PREEMPT,	/* the other gateway's key */
+	SESSION_INSPECT,  /* what it is: all steps of iscsi/inspect.h but the last */
+	SESSION_HOLDER,	  /* who holds the reservation */
+	SESSION_REGISTER, /* our key */
+	SESSION_PREEMPT,  /* the other gateway's key */
 	SESSION_RESERVE,
-	SESSION_OUTCOME,	/* it was refused: who was faster */
-	SESSION_RESET,		/* LOGICAL UNIT RESET: the fence */
-	SESSION_SETTLE,		/* unit attentions again */
-	SESSION_MODE,		/* the inspection's last step */
-	SESSION_CONFIRM,	/* is the reservation still there */
+	SESSION_OUTCOME, /* it was refused: who was faster */
+	SESSION_RESET,	 /* LOGICAL UNIT RESET: the fence */
+	SESSION_SETTLE,	 /* unit attentions again */
+	SESSION_MODE,	 /* the inspection's last step */
+	SESSION_CONFIRM, /* is the reservation still there */
 	SESSION_OPEN,
-	SESSION_RELEASE,	/* the way back */
+	SESSION_RELEASE, /* the way back */
 	SESSION_UNREGISTER,
 	SESSION_LOGOUT,
-	SESSION_FAILED,		/* only as an answer of session_next() */
+	SESSION_FAILED, /* only as an answer of session_next() */
 };
 
 /* How the command of a state ended. */
 enum session_outcome {
 	OUTCOME_GOOD,
-	OUTCOME_REPEAT,		/* unit attention: the same again, at once */
-	OUTCOME_LATER,		/* busy or becoming ready: the same again after a pause */
-	OUTCOME_UNSUPPORTED,	/* the target does not know this command */
-	OUTCOME_CONFLICT,	/* another gateway's reservation is in the way */
-	OUTCOME_BAD,		/* it can't go on; the reason is noted */
+	OUTCOME_REPEAT,	     /* unit attention: the same again, at once */
+	OUTCOME_LATER,	     /* busy or becoming ready: the same again after a pause */
+	OUTCOME_UNSUPPORTED, /* the target does not know this command */
+	OUTCOME_CONFLICT,    /* another gateway's reservation is in the way */
+	OUTCOME_BAD,	     /* it can't go on; the reason is noted */
 };
 
 struct session_facts {
 	bool reservation_wanted;
 	bool foreign_holder;
-	bool ours;		/* a reservation of our key is there already */
-	bool take_over;		/* still, when the holder was read */
-	bool reserved;		/* RESERVE was good */
-	bool inspected;		/* up to MODE */
+	bool ours;	/* a reservation of our key is there already */
+	bool take_over; /* still, when the holder was read */
+	bool reserved;	/* RESERVE was good */
+	bool inspected; /* up to MODE */
 };
 
 /* Pure: which state follows.  SESSION_FAILED where there is none. */
 enum session_state session_next(enum session_state state, enum session_outcome outcome,
 				const struct session_facts *facts);
-const char *session_state_name(enum session_state state);	/* of INSPECT: see session_step_name() */
-bool session_may_reserve(enum session_state state);	/* logged in, not opened yet */
+/* of INSPECT: see session_step_name() */
+const char *session_state_name(enum session_state state);
+bool session_may_reserve(enum session_state state); /* logged in, not opened yet */
 bool session_on_the_way_back(enum session_state state);
 
 struct iscsi_member;
 struct transfer;
 
-enum command_kind { COMMAND_READ, COMMAND_WRITE, COMMAND_SYNCHRONIZE, COMMAND_WRITE_SAME, COMMAND_MEASURE };
-enum command_state { COMMAND_FREE, COMMAND_ON_WIRE, COMMAND_WAITING };	/* waiting: to be sent again */
+enum command_kind {
+	COMMAND_READ,
+	COMMAND_WRITE,
+	COMMAND_SYNCHRONIZE,
+	COMMAND_WRITE_SAME,
+	COMMAND_MEASURE
+};
+/* waiting: to be sent again */
+enum command_state { COMMAND_FREE, COMMAND_ON_WIRE, COMMAND_WAITING };
 
-struct command {		/* one SCSI command: all or a part of an io */
+struct command { /* one SCSI command: all or a part of an io */
 	struct scsi_task task;
 	struct iscsi_task wire;
 	struct iscsi_member *member;
@@ -91,26 +99,26 @@ struct command {		/* one SCSI command: all or a part of an io */
 	enum command_state state;
 	uint64_t offset_bytes;
 	uint32_t length_bytes;
-	struct iscsi_place place;	/* of its data */
-	bool unmaps;			/* WRITE SAME */
-	struct iovec answer_iov;	/* MEASURE */
+	struct iscsi_place place; /* of its data */
+	bool unmaps;		  /* WRITE SAME */
+	struct iovec answer_iov;  /* MEASURE */
 	uint8_t answer[SCSI_CAPACITY_BYTES];
 	uint8_t attentions, aborts;
 	uint64_t busy_since_ms, repeat_ms;
 	uint32_t pause_ms;
-	struct command *previous, *next;	/* on the wire: oldest first; free: stack */
+	struct command *previous, *next; /* on the wire: oldest first; free: stack */
 };
 
-struct transfer {		/* one backend_io of which at least a part was sent */
+struct transfer { /* one backend_io of which at least a part was sent */
 	struct backend_io *io;
 	uint32_t issued_bytes;
-	struct iscsi_place place;	/* where the next command starts */
-	int commands;		/* that exist */
-	int error;		/* the first one */
-	bool issued;		/* no more commands will be made of it */
+	struct iscsi_place place; /* where the next command starts */
+	int commands;		  /* that exist */
+	int error;		  /* the first one */
+	bool issued;		  /* no more commands will be made of it */
 	bool flush_wanted, flushing;
-	bool again;		/* zeros that have to be made another way */
-	bool diverted;		/* its memory is somebody else's again */
+	bool again;    /* zeros that have to be made another way */
+	bool diverted; /* its memory is somebody else's again */
 	struct transfer *next;
 };
 
@@ -118,20 +126,22 @@ struct io_list {
 	struct backend_io *head, *tail;
 };
 
-/* A message that makes the reactor's next turn return at once.  Outlives the member while it is posted. */
+/* A message that makes the reactor's next turn return at once.  Outlives the member while it is
+ * posted.
+ */
 struct member_wake {
 	struct reactor_message message;
-	struct iscsi_member *member;	/* NULL: destroyed meanwhile */
+	struct iscsi_member *member; /* NULL: destroyed meanwhile */
 	bool posted;
 };
 
 struct iscsi_member {
-	struct backend backend;	/* first: the engine's handle is the member */
+	struct backend backend; /* first: the engine's handle is the member */
 	struct backend_iscsi_options options;
 	char label[MEMBER_ADDRESS_MAX];
 	struct reactor *reactor;
 	struct member_wake *wake;
-	uint64_t now_ms;	/* of this turn */
+	uint64_t now_ms; /* of this turn */
 
 	/* events that wait for the next tick */
 	bool opened_pending, closed_pending;
@@ -140,42 +150,45 @@ struct iscsi_member {
 	/* the session */
 	enum session_state state;
 	struct session_facts facts;
-	struct iscsi_context *context;	/* until it is logged in, ... */
+	struct iscsi_context *context; /* until it is logged in, ... */
 	struct iscsi_login login;
-	struct iscsi_connection *connection;	/* ... then */
-	int fd;			/* of either */
-	uint32_t fd_events;	/* as watched */
+	struct iscsi_connection *connection; /* ... then */
+	int fd;				     /* of either */
+	uint32_t fd_events;		     /* as watched */
 	struct resolution *resolution;
 	struct resolved addresses;
 	int address_index;
 	int redirects;
-	int path;		/* of this open, or of the next one */
-	char portal[PORTAL_MAX];	/* in use: another one than configured after a redirection */
+	int path; /* of this open, or of the next one */
+	/* in use: another one than configured after a redirection */
+	char portal[PORTAL_MAX];
 	uint64_t connect_deadline_ms, address_deadline_ms;
-	struct scsi_request request;	/* of the state, or the keep-alive */
-	struct iscsi_task step;		/* the same on the wire */
+	struct scsi_request request; /* of the state, or the keep-alive */
+	struct iscsi_task step;	     /* the same on the wire */
 	bool step_pending, step_done;
 	int step_status;
-	uint32_t step_response;	/* of task management */
-	uint64_t step_repeat_ms;	/* 0: none waits */
+	uint32_t step_response;	 /* of task management */
+	uint64_t step_repeat_ms; /* 0: none waits */
 	int step_repeats;
 	uint64_t holder_key;
-	uint64_t take_over_until_ms;	/* 0: the permission was never given, or is spent */
-	bool cache_kept;	/* by every session begun since the last that was opened; see absorb_holder() */
+	uint64_t take_over_until_ms; /* 0: the permission was never given, or is spent */
+	/* by every session begun since the last that was opened; see absorb_holder() */
+	bool cache_kept;
 	bool reserved;
-	bool preempt_only;	/* the target knows no PREEMPT AND ABORT */
-	int refusals;		/* of RESERVE, although nobody holds one */
-	bool leaving;		/* as soon as all that is under way has ended, the keep-alive too */
-	struct fault final;	/* why it ends, while what was taken is given back */
-	struct fault broken;	/* noted in a callback: the session is to be dropped */
-	bool dropping;		/* inside the destruction of the context or the connection */
+	bool preempt_only;   /* the target knows no PREEMPT AND ABORT */
+	int refusals;	     /* of RESERVE, although nobody holds one */
+	bool leaving;	     /* as soon as all that is under way has ended, the keep-alive too */
+	struct fault final;  /* why it ends, while what was taken is given back */
+	struct fault broken; /* noted in a callback: the session is to be dropped */
+	bool dropping;	     /* inside the destruction of the context or the connection */
 	struct inspection inspection;
-	struct backend_identity identity;	/* from its end on */
+	struct backend_identity identity; /* from its end on */
 	bool flush_sixteen;
-	uint32_t write_bytes_max;	/* of one command, for the sake of round trips */
-	uint32_t same_bytes_max;	/* of one WRITE SAME */
-	bool unmap_refused, same_refused;	/* whatever it says of itself; remembered from session to session */
-	uint64_t attention_logged_ms[2];	/* 0: not yet; [1]: that its size has changed */
+	uint32_t write_bytes_max; /* of one command, for the sake of round trips */
+	uint32_t same_bytes_max;  /* of one WRITE SAME */
+	/* whatever it says of itself; remembered from session to session */
+	bool unmap_refused, same_refused;
+	uint64_t attention_logged_ms[2]; /* 0: not yet; [1]: that its size has changed */
 
 	/* its ios */
 	struct io_list waiting, done;
@@ -185,7 +198,7 @@ struct iscsi_member {
 	int wire_count, waiting_commands;
 	struct transfer transfers[TRANSFERS_MAX];
 	struct transfer *free_transfers;
-	struct transfer *current;	/* being cut into commands */
+	struct transfer *current; /* being cut into commands */
 	struct transfer *to_flush;
 
 	/* progress */
@@ -206,26 +219,27 @@ void member_break(struct iscsi_member *member, int error, const char *format, ..
 void member_progress(struct iscsi_member *member);
 
 /* watch.c */
-void watch_start(struct iscsi_member *member);	/* of the session that was just logged in */
+void watch_start(struct iscsi_member *member); /* of the session that was just logged in */
 void watch_session(struct iscsi_member *member);
-void watch_pause(struct iscsi_member *member);	/* of an open session, as soon as now_ms has moved */
+/* of an open session, as soon as now_ms has moved */
+void watch_pause(struct iscsi_member *member);
 /* The time in which this gateway ran: a pause of its own is nobody else's fault. */
 uint64_t watch_clock_ms(const struct iscsi_member *member);
 uint64_t watch_interval_ms(const struct iscsi_member *member);
 
 /* session.c */
 void session_start(struct iscsi_member *member);
-void session_advance(struct iscsi_member *member);	/* after everything that may call back */
+void session_advance(struct iscsi_member *member); /* after everything that may call back */
 void session_connect_failed(struct iscsi_member *member, int error);
 void session_tick(struct iscsi_member *member);
 uint64_t session_wake_ms(const struct iscsi_member *member);
 /* Ends the attempt, or the session, from outside of callbacks.  What was reserved is given back. */
 void session_leave(struct iscsi_member *member, int error, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
-void session_release(struct iscsi_member *member);	/* orderly, an open and idle one */
+void session_release(struct iscsi_member *member); /* orderly, an open and idle one */
 void session_keep_alive(struct iscsi_member *member);
 
-const char *session_step_name(const struct iscsi_member *member);	/* what is under way */
+const char *session_step_name(const struct iscsi_member *member); /* what is under way */
 
 /* answers.c: the outcome of the state's command, why a bad one is, in member->final */
 enum session_outcome session_absorb(struct iscsi_member *member);
@@ -237,21 +251,27 @@ uint32_t cut_length(const struct iscsi_member *member, const struct transfer *tr
 void cut_advance(struct transfer *transfer, uint32_t length);
 
 /* zero.c */
-void zero_note_limits(struct iscsi_member *member);	/* of the device that was inspected */
-uint32_t zero_bytes_max(const struct iscsi_member *member);	/* of one command; 0: zeros have to be sent */
+void zero_note_limits(struct iscsi_member *member); /* of the device that was inspected */
+/* of one command; 0: zeros have to be sent */
+uint32_t zero_bytes_max(const struct iscsi_member *member);
 bool zero_by_write_same(const struct iscsi_member *member, const struct backend_io *io);
-struct iscsi_place zero_place(void);		/* COMMAND_BYTES_MAX zeros */
+struct iscsi_place zero_place(void); /* COMMAND_BYTES_MAX zeros */
 bool zero_unmaps(const struct iscsi_member *member, const struct backend_io *io);
-void zero_refused(struct iscsi_member *member, const struct command *command);	/* what is tried next differs */
+/* what is tried next differs */
+void zero_refused(struct iscsi_member *member, const struct command *command);
 
 /* measure.c */
 void measure_build(struct iscsi_member *member, struct command *command);
-int measure_answered(struct iscsi_member *member, const struct command *command);	/* with GOOD; what becomes of the io */
-void measure_failed(const struct iscsi_member *member, const struct command *command);	/* with anything else */
-void mode_note(struct iscsi_member *member, const struct scsi_task *task);	/* a unit attention */
+/* with GOOD; what becomes of the io */
+int measure_answered(struct iscsi_member *member, const struct command *command);
+/* with anything else */
+void measure_failed(const struct iscsi_member *member, const struct command *command);
+/* a unit attention */
+void mode_note(struct iscsi_member *member, const struct scsi_task *task);
 void attention_note(struct iscsi_member *member, const struct scsi_task *task);
 /* Of any answer.  failed_flush: it says of a flush that it could not be done. */
-void cache_note(struct iscsi_member *member, const struct scsi_task *task, int status, bool failed_flush);
+void cache_note(struct iscsi_member *member, const struct scsi_task *task, int status,
+		bool failed_flush);
 
 /* io.c */
 void io_create(struct iscsi_member *member);
@@ -260,8 +280,8 @@ void io_divert(struct iscsi_member *member, struct backend_io *io);
 void io_pump(struct iscsi_member *member);
 void io_fail_all(struct iscsi_member *member);
 uint64_t io_repeat_ms(const struct iscsi_member *member);
-const struct backend_io *io_oldest(const struct iscsi_member *member);	/* NULL: there is none */
-void io_doubt_flushes(struct iscsi_member *member);	/* that were answered, and not told yet */
+const struct backend_io *io_oldest(const struct iscsi_member *member); /* NULL: there is none */
+void io_doubt_flushes(struct iscsi_member *member); /* that were answered, and not told yet */
 bool io_idle(const struct iscsi_member *member);
 
 #endif

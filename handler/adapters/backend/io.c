@@ -76,15 +76,16 @@ io_doubt_flushes(struct iscsi_member *member)
 	const bool emulated = member->identity.write_cache && !member->identity.fua;
 
 	for (struct backend_io *io = member->done.head; io != NULL; io = io->next)
-		if (io->result == 0 && (io->op == BACKEND_FLUSH || (io->fua && (emulated || io->op == BACKEND_ZERO))))
+		if (io->result == 0 &&
+		    (io->op == BACKEND_FLUSH || (io->fua && (emulated || io->op == BACKEND_ZERO))))
 			io->result = -ENOTCONN;
 }
 
 bool
 io_idle(const struct iscsi_member *member)
 {
-	return member->wire_count == 0 && member->waiting_commands == 0 && member->waiting.head == NULL &&
-	       member->current == NULL && member->to_flush == NULL;
+	return member->wire_count == 0 && member->waiting_commands == 0 &&
+	       member->waiting.head == NULL && member->current == NULL && member->to_flush == NULL;
 }
 
 void
@@ -202,7 +203,7 @@ command_finish(struct iscsi_member *member, struct command *command, int error)
 	if (error != 0 && transfer->error == 0)
 		transfer->error = error;
 	if (transfer->error != 0 || transfer->again) {
-		transfer->issued = true;	/* the rest need not be sent */
+		transfer->issued = true; /* the rest need not be sent */
 		if (member->current == transfer)
 			member->current = NULL;
 	}
@@ -212,7 +213,7 @@ command_finish(struct iscsi_member *member, struct command *command, int error)
 static void
 command_repeat(struct iscsi_member *member, struct command *command, uint64_t at_ms)
 {
-	if (command->transfer->diverted) {	/* nobody wants its data any more */
+	if (command->transfer->diverted) { /* nobody wants its data any more */
 		command_finish(member, command, 0);
 		return;
 	}
@@ -230,8 +231,9 @@ command_succeeded(struct iscsi_member *member, struct command *command)
 		command_finish(member, command, measure_answered(member, command));
 		return;
 	}
-	/* How much of the one block a WRITE SAME needed is the target's affair, but it can't need less than all if it
-	 * writes it. */
+	/* How much of the one block a WRITE SAME needed is the target's affair, but it can't need
+	 * less than all if it writes it.
+	 */
 	if (command->kind == COMMAND_SYNCHRONIZE)
 		whole = true;
 	if (command->kind == COMMAND_WRITE_SAME)
@@ -248,7 +250,8 @@ command_later(struct iscsi_member *member, struct command *command)
 	} else {
 		command->pause_ms *= 2;
 	}
-	if (watch_clock_ms(member) + command->pause_ms - command->busy_since_ms > member->options.deadline_ms)
+	if (watch_clock_ms(member) + command->pause_ms - command->busy_since_ms >
+	    member->options.deadline_ms)
 		command_finish(member, command, -EIO);
 	else
 		command_repeat(member, command, member->now_ms + command->pause_ms);
@@ -262,7 +265,7 @@ command_unsupported(struct iscsi_member *member, struct command *command)
 		member->flush_sixteen = true;
 		command_repeat(member, command, member->now_ms);
 	} else if (command->kind == COMMAND_SYNCHRONIZE && !member->identity.write_cache) {
-		command_finish(member, command, 0);	/* nothing to flush */
+		command_finish(member, command, 0); /* nothing to flush */
 	} else if (command->kind == COMMAND_WRITE_SAME) {
 		zero_refused(member, command);
 		command->transfer->again = true;
@@ -288,12 +291,14 @@ command_judged(struct iscsi_member *member, struct command *command, enum scsi_v
 		return;
 	case SCSI_WAS_RESET:
 		/* Commands may have vanished without an answer, and a volatile cache with them. */
-		member_break(member, -ECONNRESET, "the device was reset, by another initiator or by power");
+		member_break(member, -ECONNRESET,
+			     "the device was reset, by another initiator or by power");
 		command_repeat(member, command, UINT64_MAX);
 		return;
 	case SCSI_BROKEN_WORD:
 		/* cache_note() has told the engine, whatever the device says of a cache. */
-		member_break(member, -ECONNRESET, "a write failed that it had acknowledged (deferred error)");
+		member_break(member, -ECONNRESET,
+			     "a write failed that it had acknowledged (deferred error)");
 		command_repeat(member, command, UINT64_MAX);
 		return;
 	case SCSI_TAKEN:
@@ -334,23 +339,27 @@ on_command(struct iscsi_task *wire)
 	struct command *command = (struct command *)((char *)wire - offsetof(struct command, wire));
 	struct iscsi_member *member = command->member;
 	enum scsi_verdict verdict = scsi_judge(&command->task, command->task.status);
-	/* The device could not write what it had acknowledged, and its next flush may be GOOD: as a deferred error, but that the
-	 * command it is told with is known to have failed. */
-	const bool failed_flush = command->kind == COMMAND_SYNCHRONIZE && scsi_flush_failed(&command->task, command->task.status);
+	/* The device could not write what it had acknowledged, and its next flush may be GOOD: as a
+	 * deferred error, but that the command it is told with is known to have failed.
+	 */
+	const bool failed_flush = command->kind == COMMAND_SYNCHRONIZE &&
+				  scsi_flush_failed(&command->task, command->task.status);
 
 	wire_remove(member, command);
 	cache_note(member, &command->task, command->task.status, failed_flush);
 	if (verdict != SCSI_LOST)
 		member_progress(member);
-	/* What came with the reason to end the session, and behind it, is worth nothing: a device that lost its cache says GOOD to the
-	 * next flush. */
+	/* What came with the reason to end the session, and behind it, is worth nothing: a device
+	 * that lost its cache says GOOD to the next flush.
+	 */
 	if (member->broken.code != 0)
 		verdict = SCSI_LOST;
 	else if (failed_flush)
 		verdict = SCSI_REFUSED;
 	command_judged(member, command, verdict);
 	if (failed_flush)
-		member_break(member, -ECONNRESET, "a flush failed: writes may be lost that it had acknowledged");
+		member_break(member, -ECONNRESET,
+			     "a flush failed: writes may be lost that it had acknowledged");
 }
 
 static void
@@ -374,8 +383,9 @@ command_build(struct iscsi_member *member, struct command *command)
 				     command->length_bytes / block, block);
 		return;
 	}
-	scsi_data_task(task, write, fua, member->inspection.device.ten_byte_commands, command->offset_bytes / block,
-		       command->length_bytes / block, command->length_bytes);
+	scsi_data_task(task, write, fua, member->inspection.device.ten_byte_commands,
+		       command->offset_bytes / block, command->length_bytes / block,
+		       command->length_bytes);
 }
 
 static void
@@ -412,8 +422,9 @@ static void
 transfer_send_next(struct iscsi_member *member, struct transfer *transfer)
 {
 	struct backend_io *io = transfer->io;
-	enum command_kind kind = io->op == BACKEND_READ ? COMMAND_READ :
-				 zero_by_write_same(member, io) ? COMMAND_WRITE_SAME : COMMAND_WRITE;
+	enum command_kind kind = io->op == BACKEND_READ		  ? COMMAND_READ
+				 : zero_by_write_same(member, io) ? COMMAND_WRITE_SAME
+								  : COMMAND_WRITE;
 	struct command *command = command_make(member, transfer, kind);
 
 	command->unmaps = zero_unmaps(member, io);
@@ -443,12 +454,14 @@ transfer_start(struct iscsi_member *member, struct backend_io *io)
 		.io = io,
 		.place.iov = io->iov,
 		.flush_wanted = io->fua && member->identity.write_cache &&
-				((io->op == BACKEND_WRITE && !member->identity.fua) || io->op == BACKEND_ZERO),
+				((io->op == BACKEND_WRITE && !member->identity.fua) ||
+				 io->op == BACKEND_ZERO),
 	};
 	if (io->op == BACKEND_ZERO)
 		transfer->place = zero_place();
 	if (io->op == BACKEND_FLUSH || io->op == BACKEND_MEASURE) {
-		enum command_kind kind = io->op == BACKEND_FLUSH ? COMMAND_SYNCHRONIZE : COMMAND_MEASURE;
+		enum command_kind kind =
+			io->op == BACKEND_FLUSH ? COMMAND_SYNCHRONIZE : COMMAND_MEASURE;
 
 		transfer->issued = true;
 		command_send(member, command_make(member, transfer, kind));
@@ -506,7 +519,8 @@ io_repeat_ms(const struct iscsi_member *member)
 	uint64_t earliest = UINT64_MAX;
 
 	for (int i = 0; i < WINDOW_COMMANDS && member->waiting_commands > 0; i++) {
-		if (member->commands[i].state == COMMAND_WAITING && member->commands[i].repeat_ms < earliest)
+		if (member->commands[i].state == COMMAND_WAITING &&
+		    member->commands[i].repeat_ms < earliest)
 			earliest = member->commands[i].repeat_ms;
 	}
 	return earliest;
@@ -516,7 +530,7 @@ static void
 divert_transfer(struct iscsi_member *member, struct transfer *transfer)
 {
 	transfer->diverted = true;
-	transfer->issued = true;	/* the rest need not be read */
+	transfer->issued = true; /* the rest need not be read */
 	if (member->current == transfer)
 		member->current = NULL;
 	for (int i = 0; i < WINDOW_COMMANDS; i++) {

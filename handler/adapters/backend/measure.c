@@ -1,8 +1,10 @@
-/* backend/measure.c - the size of a member whose session is open: asked anew, and told by unit attentions.
+/* backend/measure.c - the size of a member whose session is open: asked anew, and told by unit
+ * attentions.
  *
- * READ CAPACITY goes beside the data commands, with their deadlines and repeats.  Its answer counts only if it can
- * be believed as a whole: a device that shrank, or has other blocks now, keeps the size we know it by, for what the
- * volume has on it lies there.  Whether it is still readable, reads will tell.
+ * READ CAPACITY goes beside the data commands, with their deadlines and repeats.  Its answer counts
+ * only if it can be believed as a whole: a device that shrank, or has other blocks now, keeps the
+ * size we know it by, for what the volume has on it lies there.  Whether it is still readable,
+ * reads will tell.
  */
 #include "internal.h"
 #include "adapters/base/log.h"
@@ -16,8 +18,8 @@
 static const char *
 name_of_command(const struct iscsi_member *member)
 {
-	return inspect_step_name(member->inspection.device.ten_byte_commands ? INSPECT_CAPACITY_10 :
-				 INSPECT_CAPACITY_16);
+	return inspect_step_name(member->inspection.device.ten_byte_commands ? INSPECT_CAPACITY_10
+									     : INSPECT_CAPACITY_16);
 }
 
 void
@@ -37,25 +39,31 @@ measure_answered(struct iscsi_member *member, const struct command *command)
 
 	if (!scsi_parse_capacity_task(&command->task, ten, command->answer, &now)) {
 		log_line(LOG_WARNING, "member %s: the answer to %s makes no sense%s", member->label,
-			 name_of_command(member), ten ?
-			 ", or it is larger than that can tell, and it knows no other" : "");
+			 name_of_command(member),
+			 ten ? ", or it is larger than that can tell, and it knows no other" : "");
 		return -EIO;
 	}
 	if (now.block_bytes != identity->block_bytes) {
-		log_line(LOG_WARNING, "member %s has blocks of %u bytes now, and had blocks of %u: its new size is "
-			 "not used", member->label, now.block_bytes, identity->block_bytes);
+		log_line(LOG_WARNING,
+			 "member %s has blocks of %u bytes now, and had blocks of %u: its new size "
+			 "is not used",
+			 member->label, now.block_bytes, identity->block_bytes);
 		return -EIO;
 	}
 	if (now.capacity_bytes < identity->capacity_bytes) {
-		log_line(LOG_WARNING, "member %s has shrunk: it has %llu bytes now, and had %llu; give it back what it "
-			 "had", member->label, (unsigned long long)now.capacity_bytes,
+		log_line(LOG_WARNING,
+			 "member %s has shrunk: it has %llu bytes now, and had %llu; give it back "
+			 "what it had",
+			 member->label, (unsigned long long)now.capacity_bytes,
 			 (unsigned long long)identity->capacity_bytes);
-		command->transfer->io->capacity_bytes = now.capacity_bytes;	/* for whoever wants to say so */
+		/* for whoever wants to say so */
+		command->transfer->io->capacity_bytes = now.capacity_bytes;
 		return -EIO;
 	}
 	if (now.capacity_bytes > identity->capacity_bytes)
 		log_line(LOG_INFO, "member %s has grown from %llu to %llu bytes", member->label,
-			 (unsigned long long)identity->capacity_bytes, (unsigned long long)now.capacity_bytes);
+			 (unsigned long long)identity->capacity_bytes,
+			 (unsigned long long)now.capacity_bytes);
 	identity->capacity_bytes = now.capacity_bytes;
 	command->transfer->io->capacity_bytes = now.capacity_bytes;
 	return 0;
@@ -67,9 +75,10 @@ measure_failed(const struct iscsi_member *member, const struct command *command)
 	char text[128];
 
 	if (scsi_judge(&command->task, command->task.status) == SCSI_OK)
-		return;		/* measure_answered() has told */
+		return; /* measure_answered() has told */
 	scsi_describe(&command->task, command->task.status, text, sizeof(text));
-	log_line(LOG_WARNING, "member %s does not tell its size: %s: %s", member->label, name_of_command(member), text);
+	log_line(LOG_WARNING, "member %s does not tell its size: %s: %s", member->label,
+		 name_of_command(member), text);
 }
 
 /* A device without a cache is sent no flushes.  If it may have one now, the next session asks. */
@@ -77,11 +86,13 @@ void
 mode_note(struct iscsi_member *member, const struct scsi_task *task)
 {
 	if (task->sense.ascq == MODE_PARAMETERS_CHANGED && !member->identity.write_cache)
-		member_break(member, -ECONNRESET, "its mode parameters have changed: it may have a write cache now");
+		member_break(member, -ECONNRESET,
+			     "its mode parameters have changed: it may have a write cache now");
 }
 
-/* They cost no more than a repeat, but an administrator may want to know.  A target that has one for every command
- * doesn't fill the log. */
+/* They cost no more than a repeat, but an administrator may want to know.  A target that has one
+ * for every command doesn't fill the log.
+ */
 void
 attention_note(struct iscsi_member *member, const struct scsi_task *task)
 {
@@ -92,14 +103,14 @@ attention_note(struct iscsi_member *member, const struct scsi_task *task)
 	if (*logged_ms != 0 && member->now_ms - *logged_ms < ATTENTION_LOG_MS)
 		return;
 	*logged_ms = member->now_ms;
-	log_line(LOG_INFO, "member %s: unit attention %02x/%02x%s", member->label, (unsigned int)task->sense.ascq >> 8 & 0xff,
-		 (unsigned int)task->sense.ascq & 0xff, size ?
-		 ", its size has changed: `iraid grow` makes use of more" : "");
+	log_line(LOG_INFO, "member %s: unit attention %02x/%02x%s", member->label,
+		 (unsigned int)task->sense.ascq >> 8 & 0xff, (unsigned int)task->sense.ascq & 0xff,
+		 size ? ", its size has changed: `iraid grow` makes use of more" : "");
 }
 
-/* Until the next session is open: nothing that is found out on the way there makes up for it, a reservation that is still
- * there included.  A device that says it has no cache loses none with its power, but one that lost what it had
- * acknowledged is not believed any more.
+/* Until the next session is open: nothing that is found out on the way there makes up for it, a
+ * reservation that is still there included.  A device that says it has no cache loses none with its
+ * power, but one that lost what it had acknowledged is not believed any more.
  */
 void
 cache_note(struct iscsi_member *member, const struct scsi_task *task, int status, bool failed_flush)
@@ -112,5 +123,6 @@ cache_note(struct iscsi_member *member, const struct scsi_task *task, int status
 		return;
 	member->cache_kept = false;
 	scsi_describe(task, status, text, sizeof(text));
-	log_line(LOG_WARNING, "member %s may have lost writes that it had acknowledged: %s", member->label, text);
+	log_line(LOG_WARNING, "member %s may have lost writes that it had acknowledged: %s",
+		 member->label, text);
 }

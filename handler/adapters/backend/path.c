@@ -16,7 +16,8 @@ buffer_bytes(int fd, int option)
 	int bytes = 0;
 	socklen_t size = sizeof(bytes);
 
-	return getsockopt(fd, SOL_SOCKET, option, &bytes, &size) == 0 && bytes > 0 ? (uint64_t)bytes : 0;
+	return getsockopt(fd, SOL_SOCKET, option, &bytes, &size) == 0 && bytes > 0 ? (uint64_t)bytes
+										   : 0;
 }
 
 static uint64_t
@@ -31,7 +32,8 @@ queue_bytes(int fd, unsigned long request)
 static uint32_t
 in_flight_segments(const struct tcp_info *info)
 {
-	uint32_t there = info->tcpi_unacked + info->tcpi_retrans, gone = info->tcpi_sacked + info->tcpi_lost;
+	uint32_t there = info->tcpi_unacked + info->tcpi_retrans,
+		 gone = info->tcpi_sacked + info->tcpi_lost;
 
 	return there > gone ? there - gone : 0;
 }
@@ -46,18 +48,25 @@ ask_tcp(int fd, struct path_tcp *out)
 	if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) != 0)
 		return false;
 	*out = (struct path_tcp){
-		.rtt_us = info.tcpi_rtt, .rttvar_us = info.tcpi_rttvar,
+		.rtt_us = info.tcpi_rtt,
+		.rttvar_us = info.tcpi_rttvar,
 		.min_rtt_us = info.tcpi_min_rtt == UINT32_MAX ? 0 : info.tcpi_min_rtt,
-		.cwnd_segments = info.tcpi_snd_cwnd, .mss_bytes = info.tcpi_snd_mss,
+		.cwnd_segments = info.tcpi_snd_cwnd,
+		.mss_bytes = info.tcpi_snd_mss,
 		.path_mtu_bytes = info.tcpi_pmtu,
-		.segments_out = info.tcpi_segs_out, .retransmits = info.tcpi_total_retrans,
-		.in_flight_segments = in_flight_segments(&info), .lost_segments = info.tcpi_lost,
-		.send_queue_bytes = queue_bytes(fd, SIOCOUTQ), .receive_queue_bytes = queue_bytes(fd, SIOCINQ),
-		.busy_us = info.tcpi_busy_time, .peer_limited_us = info.tcpi_rwnd_limited,
+		.segments_out = info.tcpi_segs_out,
+		.retransmits = info.tcpi_total_retrans,
+		.in_flight_segments = in_flight_segments(&info),
+		.lost_segments = info.tcpi_lost,
+		.send_queue_bytes = queue_bytes(fd, SIOCOUTQ),
+		.receive_queue_bytes = queue_bytes(fd, SIOCINQ),
+		.busy_us = info.tcpi_busy_time,
+		.peer_limited_us = info.tcpi_rwnd_limited,
 		.sndbuf_limited_us = info.tcpi_sndbuf_limited,
 		.delivery_rate = info.tcpi_delivery_rate,
 		.pacing_rate = info.tcpi_pacing_rate == UINT64_MAX ? 0 : info.tcpi_pacing_rate,
-		.sndbuf_bytes = buffer_bytes(fd, SO_SNDBUF), .rcvbuf_bytes = buffer_bytes(fd, SO_RCVBUF),
+		.sndbuf_bytes = buffer_bytes(fd, SO_SNDBUF),
+		.rcvbuf_bytes = buffer_bytes(fd, SO_RCVBUF),
 	};
 	if (getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, out->congestion, &name_size) != 0)
 		out->congestion[0] = '\0';

@@ -13,16 +13,17 @@
  * session_absorb() (answers.c) reads its answer.
  *
  * The order is chosen so that nothing another gateway does is disturbed before we know that it is
- * not there: everything up to RESERVE only looks, and RESERVE is where the target decides between two
- * gateways that start at the same moment.  Only then comes LOGICAL UNIT RESET, which would abort the
- * other one's I/O.  It is the fence (DESIGN, rule 3): a write of an earlier session that the
- * target still holds is gone or finished when the reset is answered.  Of the inspection
+ * not there: everything up to RESERVE only looks, and RESERVE is where the target decides between
+ * two gateways that start at the same moment.  Only then comes LOGICAL UNIT RESET, which would
+ * abort the other one's I/O.  It is the fence (DESIGN, rule 3): a write of an earlier session that
+ * the target still holds is gone or finished when the reset is answered.  Of the inspection
  * (iscsi/inspect.h) MODE SENSE waits until then because another one's reservation forbids it, even
  * where it is only ours from before a crash.  CONFIRM reads the reservation once more: a device
  * that lost power since may tell it by the unit attention that our own reset gives.
  *
- * Another gateway's reservation is preempted at the start only.  Whoever finds one later lost the member to it, perhaps
- * by standing still, and would else take it back: two gateways that take turns.
+ * Another gateway's reservation is preempted at the start only.  Whoever finds one later lost the
+ * member to it, perhaps by standing still, and would else take it back: two gateways that take
+ * turns.
  *
  * Some targets (tgt) know a registered initiator by its session, not by its ISID.  After a crash of
  * ours the dead session holds the reservation with our key, RESERVE is refused, and it is
@@ -65,16 +66,17 @@ keep_alive_heard(struct iscsi_member *member)
 	if (verdict != SCSI_WAS_RESET && verdict != SCSI_BROKEN_WORD)
 		return;
 	cache_note(member, task, task->status, false);
-	member_break(member, -ECONNRESET, verdict == SCSI_BROKEN_WORD ?
-		     "a write failed that it had acknowledged (deferred error)" :
-		     "the device was reset, by another initiator or by power");
+	member_break(member, -ECONNRESET,
+		     verdict == SCSI_BROKEN_WORD
+			     ? "a write failed that it had acknowledged (deferred error)"
+			     : "the device was reset, by another initiator or by power");
 }
 
 static void
 on_step(struct iscsi_task *step)
 {
-	struct iscsi_member *member = (struct iscsi_member *)((char *)step -
-							      offsetof(struct iscsi_member, step));
+	struct iscsi_member *member =
+		(struct iscsi_member *)((char *)step - offsetof(struct iscsi_member, step));
 
 	note_step(member, member->request.task.status);
 	if (member->state == SESSION_OPEN && !member->dropping)
@@ -137,7 +139,8 @@ on_connected(struct iscsi_context *context, int status, void *data, void *privat
 	if (member->dropping)
 		return;
 	member->step_status = status;
-	member->step_done = true;	/* a failure has been noticed by the socket's error already */
+	/* a failure has been noticed by the socket's error already */
+	member->step_done = true;
 }
 
 /* Entering states */
@@ -170,17 +173,19 @@ enter_resolve(struct iscsi_member *member)
 	}
 	member->resolution = resolver_start(member->reactor, member->portal, on_resolved, member);
 	if (member->resolution == NULL)
-		session_leave(member, -EAGAIN,
-			      "%s: no thread for the lookup of the name: do the name servers answer?",
-			      member->portal);
+		session_leave(
+			member, -EAGAIN,
+			"%s: no thread for the lookup of the name: do the name servers answer?",
+			member->portal);
 }
 
 static void
 enter_connect(struct iscsi_member *member)
 {
 	int left = member->addresses.count - member->address_index;
-	uint64_t time_left = member->connect_deadline_ms > member->now_ms ?
-			     member->connect_deadline_ms - member->now_ms : 0;
+	uint64_t time_left = member->connect_deadline_ms > member->now_ms
+				     ? member->connect_deadline_ms - member->now_ms
+				     : 0;
 	const struct backend_iscsi_options *options = &member->options;
 
 	member_disconnect(member);
@@ -256,7 +261,8 @@ send_request(struct iscsi_member *member)
 {
 	member->step.scsi = &member->request.task;
 	member->step.lun = member->options.address.lun;
-	member->step.data = (struct iscsi_place){ .iov = (const struct iovec *)&member->request.iov };
+	member->step.data =
+		(struct iscsi_place){ .iov = (const struct iovec *)&member->request.iov };
 	member->step.done = on_step;
 	member->step_pending = true;
 	iscsi_connection_submit(member->connection, &member->step);
@@ -266,8 +272,8 @@ static void
 enter_reset(struct iscsi_member *member)
 {
 	member->step_pending = true;
-	iscsi_connection_manage(member->connection, ISCSI_LUN_RESET, member->options.address.lun, NULL,
-				on_management, member);
+	iscsi_connection_manage(member->connection, ISCSI_LUN_RESET, member->options.address.lun,
+				NULL, on_management, member);
 }
 
 static void
@@ -277,8 +283,9 @@ enter_logout(struct iscsi_member *member)
 	iscsi_connection_logout(member->connection, on_logout, member);
 }
 
-/* LIO's file backstore with write_back says GOOD to a write with FUA whatever became of it, and tells nobody else of the error then; a
- * flush tells.  Its INQUIRY does not say which backstore it is.
+/* LIO's file backstore with write_back says GOOD to a write with FUA whatever became of it, and
+ * tells nobody else of the error then; a flush tells.  Its INQUIRY does not say which backstore it
+ * is.
  */
 static bool
 fua_is_void(const struct iscsi_member *member)
@@ -298,11 +305,13 @@ enter_open(struct iscsi_member *member)
 	if (fua_is_void(member))
 		member->identity.fua = false;
 	member->identity.cache_kept = member->reserved && member->cache_kept;
-	member->write_bytes_max = cut_write_bytes_max(&member->login.negotiated, member->identity.block_bytes);
+	member->write_bytes_max =
+		cut_write_bytes_max(&member->login.negotiated, member->identity.block_bytes);
 	member->idle_since_ms = member->look_ms = member->now_ms;
 	member->take_over_until_ms = 0;
 	if (member->backend.paths > 1)
-		log_line(LOG_INFO, "member %s: session through portal %s", member->label, member->portal);
+		log_line(LOG_INFO, "member %s: session through portal %s", member->label,
+			 member->portal);
 	member->opened_pending = true;
 	member_wake_up(member);
 }
@@ -325,11 +334,14 @@ enter_command(struct iscsi_member *member, enum session_state state)
 		scsi_read_reservation(request);
 		break;
 	case SESSION_REGISTER:
-		scsi_reserve_out(request, SCSI_PERSISTENT_RESERVE_REGISTER_AND_IGNORE_EXISTING_KEY, 0, key);
+		scsi_reserve_out(request, SCSI_PERSISTENT_RESERVE_REGISTER_AND_IGNORE_EXISTING_KEY,
+				 0, key);
 		break;
 	case SESSION_PREEMPT:
-		scsi_reserve_out(request, member->preempt_only ? SCSI_PERSISTENT_RESERVE_PREEMPT :
-				 SCSI_PERSISTENT_RESERVE_PREEMPT_AND_ABORT, key, member->holder_key);
+		scsi_reserve_out(request,
+				 member->preempt_only ? SCSI_PERSISTENT_RESERVE_PREEMPT
+						      : SCSI_PERSISTENT_RESERVE_PREEMPT_AND_ABORT,
+				 key, member->holder_key);
 		break;
 	case SESSION_RESERVE:
 		scsi_reserve_out(request, SCSI_PERSISTENT_RESERVE_RESERVE, key, 0);
@@ -340,7 +352,7 @@ enter_command(struct iscsi_member *member, enum session_state state)
 	case SESSION_UNREGISTER:
 		scsi_reserve_out(request, SCSI_PERSISTENT_RESERVE_REGISTER, key, 0);
 		break;
-	default:	/* SETTLE, and the keep-alive */
+	default: /* SETTLE, and the keep-alive */
 		scsi_test_unit_ready(request);
 		break;
 	}
@@ -350,14 +362,14 @@ enter_command(struct iscsi_member *member, enum session_state state)
 const char *
 session_step_name(const struct iscsi_member *member)
 {
-	return member->state == SESSION_INSPECT ? inspect_step_name(member->inspection.step) :
-						  session_state_name(member->state);
+	return member->state == SESSION_INSPECT ? inspect_step_name(member->inspection.step)
+						: session_state_name(member->state);
 }
 
 static void
 enter(struct iscsi_member *member, enum session_state state)
 {
-	if (state == SESSION_CLOSED) {	/* logged out */
+	if (state == SESSION_CLOSED) { /* logged out */
 		member_drop(member, member->final.code, "%s", member->final.message);
 		return;
 	}
@@ -421,11 +433,14 @@ redirect(struct iscsi_member *member)
 	enter(member, SESSION_RESOLVE);
 }
 
-/* What is under way ends first, and what the engine has handed over is sent yet: dropped, the reservation would stay. */
+/* What is under way ends first, and what the engine has handed over is sent yet: dropped, the
+ * reservation would stay.
+ */
 static void
 leave_when_idle(struct iscsi_member *member)
 {
-	if (member->leaving && (member->state == SESSION_OPEN || session_may_reserve(member->state)) &&
+	if (member->leaving &&
+	    (member->state == SESSION_OPEN || session_may_reserve(member->state)) &&
 	    !member->step_pending && io_idle(member))
 		session_leave(member, -ECANCELED, "closed");
 }
@@ -449,7 +464,7 @@ step(struct iscsi_member *member)
 		return;
 	outcome = session_absorb(member);
 	next = session_next(member->state, outcome, &member->facts);
-	if (member->state == SESSION_OPEN && next == SESSION_OPEN) {	/* the keep-alive */
+	if (member->state == SESSION_OPEN && next == SESSION_OPEN) { /* the keep-alive */
 		leave_when_idle(member);
 		return;
 	}
@@ -491,8 +506,9 @@ session_start(struct iscsi_member *member)
 	member->flush_sixteen = false;
 	member->step_repeat_ms = 0;
 	member->final = (struct fault)FAULT_NONE;
-	snprintf(member->portal, sizeof(member->portal), "%s", member->path == 0 ?
-		 member->options.address.portal : member->options.more_portals[member->path - 1]);
+	snprintf(member->portal, sizeof(member->portal), "%s",
+		 member->path == 0 ? member->options.address.portal
+				   : member->options.more_portals[member->path - 1]);
 	enter(member, SESSION_RESOLVE);
 }
 
@@ -501,7 +517,7 @@ session_leave(struct iscsi_member *member, int error, const char *format, ...)
 {
 	bool usable = member->connection != NULL && member->broken.code == 0 &&
 		      !member->step_pending &&
-		      io_idle(member);	/* else its ios would wait for the way back */
+		      io_idle(member); /* else its ios would wait for the way back */
 	struct fault fault;
 	va_list arguments;
 
@@ -514,11 +530,14 @@ session_leave(struct iscsi_member *member, int error, const char *format, ...)
 	}
 	member->final = fault;
 	member->step_repeat_ms = 0;
-	if (!member->leaving)	/* else it runs already */
+	if (!member->leaving) /* else it runs already */
 		member->connect_deadline_ms = member->now_ms + BACKEND_RELEASE_MS;
-	/* A session before this one may have left a reservation of ours.  Where there is none the target refuses, and nobody minds. */
-	enter(member, member->reserved || (member->leaving && member->facts.reservation_wanted) ? SESSION_RELEASE
-												 : SESSION_LOGOUT);
+	/* A session before this one may have left a reservation of ours.  Where there is none the
+	 * target refuses, and nobody minds.
+	 */
+	enter(member, member->reserved || (member->leaving && member->facts.reservation_wanted)
+			      ? SESSION_RELEASE
+			      : SESSION_LOGOUT);
 }
 
 void
@@ -542,7 +561,8 @@ session_keep_alive(struct iscsi_member *member)
 static bool
 in_between(const struct iscsi_member *member)
 {
-	return member->state != SESSION_CLOSED && (member->state != SESSION_OPEN || member->leaving);
+	return member->state != SESSION_CLOSED &&
+	       (member->state != SESSION_OPEN || member->leaving);
 }
 
 uint64_t
@@ -575,7 +595,8 @@ session_tick(struct iscsi_member *member)
 			session_leave(member, -ETIMEDOUT,
 				      "portal %s: no answer within %u ms, in %s", member->portal,
 				      member->options.connect_ms, session_step_name(member));
-	} else if (member->state == SESSION_CONNECT && member->now_ms >= member->address_deadline_ms) {
+	} else if (member->state == SESSION_CONNECT &&
+		   member->now_ms >= member->address_deadline_ms) {
 		session_connect_failed(member, -ETIMEDOUT);
 	} else if (member->step_repeat_ms != 0 && member->now_ms >= member->step_repeat_ms) {
 		member->step_repeat_ms = 0;

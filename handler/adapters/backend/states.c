@@ -74,7 +74,7 @@ next_after_good(enum session_state state, const struct session_facts *facts)
 		return SESSION_LOGOUT;
 	case SESSION_LOGOUT:
 		return SESSION_CLOSED;
-	case SESSION_OPEN:	/* the keep-alive */
+	case SESSION_OPEN: /* the keep-alive */
 		return SESSION_OPEN;
 	case SESSION_CLOSED:
 	case SESSION_FAILED:
@@ -96,17 +96,18 @@ session_on_the_way_back(enum session_state state)
 }
 
 enum session_state
-session_next(enum session_state state, enum session_outcome outcome, const struct session_facts *facts)
+session_next(enum session_state state, enum session_outcome outcome,
+	     const struct session_facts *facts)
 {
 	if (outcome == OUTCOME_REPEAT || outcome == OUTCOME_LATER)
 		return state;
 	if (outcome == OUTCOME_GOOD || session_on_the_way_back(state))
-		return next_after_good(state, facts);	/* the way back stops for nothing */
-	if (outcome == OUTCOME_UNSUPPORTED && (state == SESSION_HOLDER || state == SESSION_REGISTER ||
-					       state == SESSION_RESERVE))
-		return SESSION_RESET;	/* without a reservation */
-	if (outcome == OUTCOME_CONFLICT && (state == SESSION_REGISTER || state == SESSION_RESERVE ||
-					    state == SESSION_PREEMPT))
+		return next_after_good(state, facts); /* the way back stops for nothing */
+	if (outcome == OUTCOME_UNSUPPORTED &&
+	    (state == SESSION_HOLDER || state == SESSION_REGISTER || state == SESSION_RESERVE))
+		return SESSION_RESET; /* without a reservation */
+	if (outcome == OUTCOME_CONFLICT &&
+	    (state == SESSION_REGISTER || state == SESSION_RESERVE || state == SESSION_PREEMPT))
 		return SESSION_OUTCOME;
 	return SESSION_FAILED;
 }

@@ -1,17 +1,19 @@
 /* backend/watch.c - is an open session still alive?
  *
- * It is dropped when commands wait and nothing has happened for deadline_ms.  What counts as something: a
- * command that was answered; PROGRESS_BYTES of data of answers, or of what the target asks for of the oldest
- * command (R2T); and as many that the member's kernel acknowledged, but only while the oldest command is still being
- * sent.  Less than that in a deadline is no link but a tap that drips.  Pings, messages and the like do not count, so a
- * target whose disk hangs can't ping its way through; and without the conditions on the oldest command a
- * hung target would live as long as it takes new commands into its buffers.
+ * It is dropped when commands wait and nothing has happened for deadline_ms.  What counts as
+ * something: a command that was answered; PROGRESS_BYTES of data of answers, or of what the target
+ * asks for of the oldest command (R2T); and as many that the member's kernel acknowledged, but only
+ * while the oldest command is still being sent.  Less than that in a deadline is no link but a tap
+ * that drips.  Pings, messages and the like do not count, so a target whose disk hangs can't ping
+ * its way through; and without the conditions on the oldest command a hung target would live as
+ * long as it takes new commands into its buffers.
  *
- * However much progress there is, an io has an end: BACKEND_IO_DEADLINES of them after it was submitted.  A command that
- * the target lost while it answers others ends so, and one that it makes us repeat, or that it
- * serves drop by drop.  Deadlines measure progress, so that a slow link does not cost a member; six of
- * them are enough for all that is under way at a time (at the default of 5 s a link of 10 Mbit/s moves
- * 37 MB), and no more than what an initiator waits for its own command.
+ * However much progress there is, an io has an end: BACKEND_IO_DEADLINES of them after it was
+ * submitted.  A command that the target lost while it answers others ends so, and one that it makes
+ * us repeat, or that it serves drop by drop.  Deadlines measure progress, so that a slow link does
+ * not cost a member; six of them are enough for all that is under way at a time (at the default of
+ * 5 s a link of 10 Mbit/s moves 37 MB), and no more than what an initiator waits for its own
+ * command.
  */
 #include "internal.h"
 
@@ -78,7 +80,8 @@ note_progress(struct iscsi_member *member)
 	}
 	if (!acknowledged_bytes(member, &acked))
 		return;
-	if (oldest != NULL && iscsi_task_leaving(&oldest->wire, member->acked_seen - member->acked_base))
+	if (oldest != NULL &&
+	    iscsi_task_leaving(&oldest->wire, member->acked_seen - member->acked_base))
 		member->acked_of_oldest += acked - member->acked_seen;
 	member->acked_seen = acked;
 	if (member->acked_of_oldest >= PROGRESS_BYTES) {
@@ -102,7 +105,8 @@ check_progress(struct iscsi_member *member)
 static void
 check_age(struct iscsi_member *member)
 {
-	static const char *const names[] = { "read", "write", "flush", "zeroing", "question for its size" };
+	static const char *const names[] = { "read", "write", "flush", "zeroing",
+					     "question for its size" };
 	uint64_t most_ms = (uint64_t)member->options.deadline_ms * BACKEND_IO_DEADLINES;
 	const struct backend_io *oldest = io_oldest(member);
 
@@ -112,8 +116,8 @@ check_age(struct iscsi_member *member)
 		    names[oldest->op], (unsigned long long)most_ms);
 }
 
-/* We are called at each interval.  If we were not for so long, it was us who stood still.  Before anything that came meanwhile
- * is looked at: it is judged by this clock.
+/* We are called at each interval.  If we were not for so long, it was us who stood still.  Before
+ * anything that came meanwhile is looked at: it is judged by this clock.
  */
 void
 watch_pause(struct iscsi_member *member)

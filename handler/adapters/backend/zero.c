@@ -8,10 +8,10 @@
  *	   v
  *	WRITE				all of them do
  *
- * WRITE SAME and not UNMAP, for UNMAP may leave out what it likes, while WRITE SAME writes zeros where it can't
- * unmap (SBC-3 5.45).  The block of zeros is sent although NDOB would spare it: few targets know that.  What was
- * refused once is not tried again while the gateway runs.  Nothing is known of it before: a device that
- * doesn't report it supports WRITE SAME may do so.
+ * WRITE SAME and not UNMAP, for UNMAP may leave out what it likes, while WRITE SAME writes zeros
+ * where it can't unmap (SBC-3 5.45).  The block of zeros is sent although NDOB would spare it: few
+ * targets know that.  What was refused once is not tried again while the gateway runs.  Nothing is
+ * known of it before: a device that doesn't report it supports WRITE SAME may do so.
  */
 #include "internal.h"
 #include "adapters/base/log.h"
@@ -20,7 +20,8 @@
 
 #define ZEROS_BYTES 65536u
 #define SAME_BYTES_MAX (16u << 20)
-#define SAME_BLOCKS_UNTOLD 0xffffu	/* what other initiators send, too, where no limit is told */
+/* what other initiators send, too, where no limit is told */
+#define SAME_BLOCKS_UNTOLD 0xffffu
 
 static const uint8_t zeros[ZEROS_BYTES];
 
@@ -28,7 +29,8 @@ void
 zero_note_limits(struct iscsi_member *member)
 {
 	const struct scsi_device *device = &member->inspection.device;
-	uint64_t blocks = device->same_blocks_max != 0 ? device->same_blocks_max : SAME_BLOCKS_UNTOLD;
+	uint64_t blocks =
+		device->same_blocks_max != 0 ? device->same_blocks_max : SAME_BLOCKS_UNTOLD;
 	const uint32_t block = device->block_bytes;
 
 	if (blocks > SAME_BYTES_MAX / block)
@@ -57,19 +59,23 @@ zero_by_write_same(const struct iscsi_member *member, const struct backend_io *i
 bool
 zero_unmaps(const struct iscsi_member *member, const struct backend_io *io)
 {
-	return zero_by_write_same(member, io) && io->deallocate && member->inspection.device.unmaps &&
-	       !member->unmap_refused;
+	return zero_by_write_same(member, io) && io->deallocate &&
+	       member->inspection.device.unmaps && !member->unmap_refused;
 }
 
 #define FOUR(...) __VA_ARGS__, __VA_ARGS__, __VA_ARGS__, __VA_ARGS__
-#define ENTRY { (void *)zeros, ZEROS_BYTES }
+#define ENTRY                                                                                      \
+	{                                                                                          \
+		(void *)zeros, ZEROS_BYTES                                                         \
+	}
 
 struct iscsi_place
 zero_place(void)
 {
 	static const struct iovec entries[] = { FOUR(FOUR(FOUR(ENTRY))) };
 
-	static_assert(sizeof(entries) / sizeof(entries[0]) * ZEROS_BYTES >= COMMAND_BYTES_MAX, "for any command");
+	static_assert(sizeof(entries) / sizeof(entries[0]) * ZEROS_BYTES >= COMMAND_BYTES_MAX,
+		      "for any command");
 	return (struct iscsi_place){ .iov = entries };
 }
 
@@ -81,7 +87,7 @@ zero_refused(struct iscsi_member *member, const struct command *command)
 	if (!*refused)
 		log_line(LOG_INFO, "member %s refuses WRITE SAME%s of %u bytes: %s", member->label,
 			 command->unmaps ? " with UNMAP" : "", command->length_bytes,
-			 command->unmaps ? "zeros are written there, no space is given back" :
-			 "zeros are sent to it as ordinary writes");
+			 command->unmaps ? "zeros are written there, no space is given back"
+					 : "zeros are sent to it as ordinary writes");
 	*refused = true;
 }

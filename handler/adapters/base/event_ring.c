@@ -1,5 +1,5 @@
-/* base/event_ring.c - see event_ring.h.  Records have a fixed size and place, so that adding one allocates
- * nothing: it happens on the volumes' threads.
+/* base/event_ring.c - see event_ring.h.  Records have a fixed size and place, so that adding one
+ * allocates nothing: it happens on the volumes' threads.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -15,7 +15,7 @@
 struct event_ring {
 	pthread_mutex_t lock;
 	pthread_cond_t added;
-	uint64_t newest;	/* number; record n is records[n % EVENTS_KEPT] */
+	uint64_t newest; /* number; record n is records[n % EVENTS_KEPT] */
 	bool closed;
 	char instance[17];
 	struct event_record records[EVENTS_KEPT];
@@ -83,7 +83,8 @@ oldest(const struct event_ring *ring)
 
 /* With the lock.  Takes what is there into out. */
 static void
-collect(const struct event_ring *ring, uint64_t after, const char *volume, int max, struct event_page *out)
+collect(const struct event_ring *ring, uint64_t after, const char *volume, int max,
+	struct event_page *out)
 {
 	uint64_t number = oldest(ring);
 
@@ -102,8 +103,8 @@ collect(const struct event_ring *ring, uint64_t after, const char *volume, int m
 }
 
 int
-event_ring_read(struct event_ring *ring, uint64_t after, const char *volume, int max, uint32_t wait_ms,
-		struct event_page *out)
+event_ring_read(struct event_ring *ring, uint64_t after, const char *volume, int max,
+		uint32_t wait_ms, struct event_page *out)
 {
 	struct timespec until;
 	int late = 0;

@@ -29,7 +29,9 @@ put(char *out, size_t size, const char *text)
 void
 fault_vset(struct fault *fault, int code, const char *remedy, const char *format, va_list arguments)
 {
-	/* Apart: the old message may be an argument.  A byte more: it shows whether a character goes on. */
+	/* Apart: the old message may be an argument.  A byte more: it shows whether a character
+	 * goes on.
+	 */
 	char text[sizeof(fault->message) + 1];
 
 	vsnprintf(text, sizeof(text), format, arguments);

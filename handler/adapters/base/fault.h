@@ -1,16 +1,16 @@
 /* base/fault.h - why something could not be done, for a program and for a person.
  *
- * A function that can fail for a reason somebody should read takes a struct fault, never NULL, and fills it when it
- * fails; otherwise it may leave anything there.  The caller may add what it knows: the fault's own message can be an
- * argument of the next one.
+ * A function that can fail for a reason somebody should read takes a struct fault, never NULL, and
+ * fills it when it fails; otherwise it may leave anything there.  The caller may add what it knows:
+ * the fault's own message can be an argument of the next one.
  *
  *	code	of the control socket, where it is known what the fault means to an administrator.  Below that -errno,
  *		which the function returns as well: rpc/ decides what it means for a command (docs/design/control.md).
  *	message	names the thing and the value.  It goes to logs and to clients, so it never holds a secret.
  *	remedy	what to do about it; may be empty.
  *
- * A check that needs no more than a phrase returns it (NULL: good), as volume_name_fault() does.  Files that list all of
- * their faults with lines have struct config_faults.
+ * A check that needs no more than a phrase returns it (NULL: good), as volume_name_fault() does.
+ * Files that list all of their faults with lines have struct config_faults.
  */
 #ifndef IRAID_FAULT_H
 #define IRAID_FAULT_H
@@ -18,42 +18,48 @@
 #include <stdarg.h>
 #include <stdbool.h>
 
-enum fault_code {	/* the control socket's errors, by number */
-	FAULT_PARSE = -32700,
-	FAULT_REQUEST = -32600,
-	FAULT_METHOD = -32601,
-	FAULT_PARAMS = -32602,
-	FAULT_INVALID = 1,
-	FAULT_NOT_FOUND = 2,
-	FAULT_EXISTS = 3,
-	FAULT_UNREACHABLE = 4,
-	FAULT_LOGIN = 5,
-	FAULT_UNFIT = 6,
-	FAULT_IN_USE = 7,
-	FAULT_BUSY = 8,
-	FAULT_IO = 9,
-	FAULT_INTERNAL = 10,
+enum fault_code { /* the control socket's errors, by number */
+		  FAULT_PARSE = -32700,
+		  FAULT_REQUEST = -32600,
+		  FAULT_METHOD = -32601,
+		  FAULT_PARAMS = -32602,
+		  FAULT_INVALID = 1,
+		  FAULT_NOT_FOUND = 2,
+		  FAULT_EXISTS = 3,
+		  FAULT_UNREACHABLE = 4,
+		  FAULT_LOGIN = 5,
+		  FAULT_UNFIT = 6,
+		  FAULT_IN_USE = 7,
+		  FAULT_BUSY = 8,
+		  FAULT_IO = 9,
+		  FAULT_INTERNAL = 10,
 };
 
 struct fault {
-	int code;		/* enum fault_code, or -errno; 0: none */
+	int code; /* enum fault_code, or -errno; 0: none */
 	char message[1024];
 	char remedy[512];
 };
 
-#define FAULT_NONE { .code = 0 }
+#define FAULT_NONE                                                                                 \
+	{                                                                                          \
+		.code = 0                                                                          \
+	}
 
 /* Returns false, so that a check can end with it. */
-bool fault_set(struct fault *fault, enum fault_code code, const char *remedy, const char *format, ...)
-	__attribute__((format(printf, 4, 5)));
+bool fault_set(struct fault *fault, enum fault_code code, const char *remedy, const char *format,
+	       ...) __attribute__((format(printf, 4, 5)));
 /* Without a remedy; returns the error. */
-int fault_errno(struct fault *fault, int error, const char *format, ...) __attribute__((format(printf, 3, 4)));
+int fault_errno(struct fault *fault, int error, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
 
 /* For functions that take a format themselves. */
-void fault_vset(struct fault *fault, int code, const char *remedy, const char *format, va_list arguments)
-	__attribute__((format(printf, 4, 0)));
+void fault_vset(struct fault *fault, int code, const char *remedy, const char *format,
+		va_list arguments) __attribute__((format(printf, 4, 0)));
 
-/* Bytes of as many whole characters of a UTF-8 text as make at most `most`: to quote it with "%.*s". */
+/* Bytes of as many whole characters of a UTF-8 text as make at most `most`: to quote it with
+ * "%.*s".
+ */
 int text_fit(const char *text, int most);
 
 #endif

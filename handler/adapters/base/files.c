@@ -61,11 +61,12 @@ take_after(int fd, const struct stat *as)
 	return fchmod(fd, mode) == 0 ? 0 : -errno;
 }
 
-/* A new durable file beside the wanted one; its name goes to temporary[].  `as`: whose owner, group and mode it has; NULL:
- * ours, with `mode`. */
+/* A new durable file beside the wanted one; its name goes to temporary[].  `as`: whose owner, group
+ * and mode it has; NULL: ours, with `mode`.
+ */
 static int
-write_temporary(int folder_fd, const char *name, const void *data, size_t length, mode_t mode, const struct stat *as,
-		char *temporary, size_t temporary_size)
+write_temporary(int folder_fd, const char *name, const void *data, size_t length, mode_t mode,
+		const struct stat *as, char *temporary, size_t temporary_size)
 {
 	/* The process's id keeps two processes apart, callers in one process are serialised. */
 	int count = snprintf(temporary, temporary_size, ".%s.%ld.new", name, (long)getpid());
@@ -103,7 +104,8 @@ file_put(const char *folder, const char *name, const void *data, size_t length, 
 	folder_fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (folder_fd < 0)
 		return -errno;
-	error = write_temporary(folder_fd, name, data, length, mode, as, temporary, sizeof(temporary));
+	error = write_temporary(folder_fd, name, data, length, mode, as, temporary,
+				sizeof(temporary));
 	if (error == 0) {
 		if (replace && renameat(folder_fd, temporary, folder_fd, name) != 0)
 			error = -errno;

@@ -11,11 +11,14 @@ int folder_make(const char *path);
 /* Replace folder/name by data: a crash at any moment leaves the old or the new file, and the
  * new one is durable when 0 is returned.  Else -errno, and the old file is there.
  */
-int file_replace(const char *folder, const char *name, const void *data, size_t length, mode_t mode);
+int
+file_replace(const char *folder, const char *name, const void *data, size_t length, mode_t mode);
 
-/* As file_replace; a file that is there keeps its mode, owner and group, and a link the file that it leads to gets the data.
- * `mode` is a new one's. */
-int file_rewrite(const char *folder, const char *name, const void *data, size_t length, mode_t mode);
+/* As file_replace; a file that is there keeps its mode, owner and group, and a link the file that
+ * it leads to gets the data.  `mode` is a new one's.
+ */
+int
+file_rewrite(const char *folder, const char *name, const void *data, size_t length, mode_t mode);
 
 /* As file_replace, but an existing file wins: -EEXIST and it stays. */
 int file_create(const char *folder, const char *name, const void *data, size_t length, mode_t mode);

@@ -1,8 +1,9 @@
 /* base/journal.c - see journal.h.
  *
- * One datagram per entry, in the journal's native protocol (systemd's JOURNAL_NATIVE_PROTOCOL): lines KEY=VALUE.  Values
- * hold no newline here, so the form for those is not needed, nor the one for entries too long for a datagram.
- * Spoken directly: sd_journal_send() waits when the journal is slow, and knows one socket only.
+ * One datagram per entry, in the journal's native protocol (systemd's JOURNAL_NATIVE_PROTOCOL):
+ * lines KEY=VALUE.  Values hold no newline here, so the form for those is not needed, nor the one
+ * for entries too long for a datagram.  Spoken directly: sd_journal_send() waits when the journal
+ * is slow, and knows one socket only.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -22,7 +23,7 @@
 struct journal {
 	int fd;
 	struct sockaddr_un address;
-	atomic_ullong missed;		/* since the last entry that it took */
+	atomic_ullong missed; /* since the last entry that it took */
 };
 
 struct entry {
@@ -62,7 +63,9 @@ journal_close(struct journal *journal)
 	free(journal);
 }
 
-/* Control characters become '?': a name that a target gave must not make fields.  What does not fit is left out. */
+/* Control characters become '?': a name that a target gave must not make fields.  What does not fit
+ * is left out.
+ */
 static void
 add_field(struct entry *entry, const char *key, const char *format, ...)
 {
@@ -79,12 +82,13 @@ add_field(struct entry *entry, const char *key, const char *format, ...)
 	}
 	wanted = strlen(key) + strlen(value) + 2;
 	if (wanted < room)
-		entry->length += (size_t)snprintf(entry->text + entry->length, room, "%s=%s\n", key, value);
+		entry->length +=
+			(size_t)snprintf(entry->text + entry->length, room, "%s=%s\n", key, value);
 }
 
 static void
-describe(struct entry *entry, int severity, const char *kind, const char *volume, const char *member,
-	 const char *text)
+describe(struct entry *entry, int severity, const char *kind, const char *volume,
+	 const char *member, const char *text)
 {
 	entry->length = 0;
 	if (volume[0] != '\0')
@@ -102,8 +106,8 @@ describe(struct entry *entry, int severity, const char *kind, const char *volume
 }
 
 void
-journal_event(struct journal *journal, int severity, const char *kind, const char *volume, const char *member,
-	      const char *text)
+journal_event(struct journal *journal, int severity, const char *kind, const char *volume,
+	      const char *member, const char *text)
 {
 	unsigned long long missed;
 	struct entry entry;

@@ -9,7 +9,7 @@
 /* level: a syslog priority; text: one line without a newline. */
 typedef void (*log_sink)(int level, const char *text);
 
-void log_set_sink(log_sink sink);	/* NULL: standard error.  Before any thread is made. */
+void log_set_sink(log_sink sink); /* NULL: standard error.  Before any thread is made. */
 
 void log_line(int level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

@@ -32,7 +32,7 @@
 #define MAILBOX_EVENT UINT64_MAX
 
 struct watch {
-	reactor_fd_fn fn;	/* NULL: not watched */
+	reactor_fd_fn fn; /* NULL: not watched */
 	void *owner;
 	uint32_t events;
 	uint32_t generation;
@@ -41,9 +41,9 @@ struct watch {
 struct reactor {
 	int epoll_fd;
 	int event_fd;
-	struct watch *watches;	/* by descriptor */
+	struct watch *watches; /* by descriptor */
 	int watches_count;
-	_Atomic(struct reactor_message *) mailbox;	/* newest first */
+	_Atomic(struct reactor_message *) mailbox; /* newest first */
 	atomic_bool asleep;
 	uint64_t now_ms, now_ns;
 };
@@ -170,7 +170,7 @@ reactor_post(struct reactor *reactor, struct reactor_message *message)
 		uint64_t one = 1;
 		ssize_t written = write(reactor->event_fd, &one, sizeof(one));
 
-		(void)written;	/* the counter takes 2^64 - 2 of them */
+		(void)written; /* the counter takes 2^64 - 2 of them */
 	}
 }
 
@@ -190,7 +190,7 @@ run_messages(struct reactor *reactor)
 	while (oldest != NULL) {
 		struct reactor_message *next = oldest->next;
 
-		oldest->fn(oldest);	/* may free or post it again */
+		oldest->fn(oldest); /* may free or post it again */
 		oldest = next;
 	}
 }
@@ -202,14 +202,14 @@ run_event(struct reactor *reactor, const struct epoll_event *event)
 	struct watch *watch;
 
 	if (event->data.u64 == MAILBOX_EVENT)
-		return;	/* having woken up is all */
+		return; /* having woken up is all */
 	watch = &reactor->watches[fd];
 	if (watch->fn != NULL && watch->generation == event->data.u64 >> 32)
 		watch->fn(watch->owner, event->events);
 }
 
-/* From the beginning of the last turn on, so it waits longer by what that took: not worth another look at the clock, which
- * is a system call where the kernel has no clock that can be read without.
+/* From the beginning of the last turn on, so it waits longer by what that took: not worth another
+ * look at the clock, which is a system call where the kernel has no clock that can be read without.
  */
 static int
 wait_ms(const struct reactor *reactor, uint64_t deadline_ms)
@@ -218,7 +218,8 @@ wait_ms(const struct reactor *reactor, uint64_t deadline_ms)
 		return -1;
 	if (deadline_ms <= reactor->now_ms)
 		return 0;
-	return deadline_ms - reactor->now_ms > INT_MAX ? INT_MAX : (int)(deadline_ms - reactor->now_ms);
+	return deadline_ms - reactor->now_ms > INT_MAX ? INT_MAX
+						       : (int)(deadline_ms - reactor->now_ms);
 }
 
 uint64_t

@@ -1,9 +1,9 @@
 /* base/resolver.c - one detached thread for each lookup.
  *
  * The resolution is shared by the thread and whoever asked; the last one frees it.  `lock` is held
- * while the result is handed over, so that after resolver_abandon() the thread touches neither
- * the reactor nor the owner.  A lookup that hangs costs one sleeping thread and nothing else; each attempt to open a
- * member by its name may leave one behind, so there is a limit.
+ * while the result is handed over, so that after resolver_abandon() the thread touches neither the
+ * reactor nor the owner.  A lookup that hangs costs one sleeping thread and nothing else; each
+ * attempt to open a member by its name may leave one behind, so there is a limit.
  */
 #include "resolver.h"
 
@@ -20,12 +20,12 @@
 #include <time.h>
 
 #define PORTAL_MAX 280
-#define STACK_BYTES (512 * 1024)	/* name service modules are not frugal */
+#define STACK_BYTES (512 * 1024) /* name service modules are not frugal */
 
 static atomic_int lookups;
 
 struct resolution {
-	struct reactor_message message;	/* first: the message is the resolution */
+	struct reactor_message message; /* first: the message is the resolution */
 	struct reactor *reactor;	/* NULL: somebody waits on `finished` instead */
 	resolved_fn fn;			/* NULL: abandoned */
 	void *owner;
@@ -59,8 +59,8 @@ add_address(struct resolved *out, const struct addrinfo *address)
 
 	if (out->count == RESOLVED_MAX)
 		return;
-	if (getnameinfo(address->ai_addr, address->ai_addrlen, host, sizeof(host), port, sizeof(port),
-			NI_NUMERICHOST | NI_NUMERICSERV) != 0)
+	if (getnameinfo(address->ai_addr, address->ai_addrlen, host, sizeof(host), port,
+			sizeof(port), NI_NUMERICHOST | NI_NUMERICSERV) != 0)
 		return;
 	snprintf(out->portals[out->count++], RESOLVED_PORTAL_MAX,
 		 address->ai_family == AF_INET6 ? "[%s]:%s" : "%s:%s", host, port);
@@ -69,7 +69,9 @@ add_address(struct resolved *out, const struct addrinfo *address)
 static void
 look_up(const char *portal, int flags, struct resolved *out)
 {
-	struct addrinfo hints = { .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = flags };
+	struct addrinfo hints = { .ai_family = AF_UNSPEC,
+				  .ai_socktype = SOCK_STREAM,
+				  .ai_flags = flags };
 	struct addrinfo *found = NULL;
 	char host[PORTAL_MAX], port[8];
 	int error;
@@ -78,7 +80,8 @@ look_up(const char *portal, int flags, struct resolved *out)
 	split_portal(portal, host, sizeof(host), port, sizeof(port));
 	error = getaddrinfo(host, port, &hints, &found);
 	if (error != 0) {
-		fault_errno(&out->fault, error == EAI_MEMORY ? -ENOMEM : -EHOSTUNREACH, "%s", gai_strerror(error));
+		fault_errno(&out->fault, error == EAI_MEMORY ? -ENOMEM : -EHOSTUNREACH, "%s",
+			    gai_strerror(error));
 		return;
 	}
 	for (const struct addrinfo *address = found; address != NULL; address = address->ai_next)
@@ -133,7 +136,7 @@ resolver_thread(void *argument)
 	resolution->is_finished = true;
 	pthread_cond_signal(&resolution->finished);
 	if (resolution->reactor != NULL && resolution->fn != NULL) {
-		resolution->users++;	/* the message's */
+		resolution->users++; /* the message's */
 		reactor_post(resolution->reactor, &resolution->message);
 	}
 	pthread_mutex_unlock(&resolution->lock);
@@ -178,7 +181,7 @@ create(const char *portal)
 		return NULL;
 	snprintf(resolution->portal, sizeof(resolution->portal), "%s", portal);
 	resolution->message.fn = deliver_result;
-	resolution->users = 2;	/* the thread and who asked */
+	resolution->users = 2; /* the thread and who asked */
 	pthread_mutex_init(&resolution->lock, NULL);
 	pthread_condattr_init(&attributes);
 	pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
@@ -197,7 +200,8 @@ resolver_start(struct reactor *reactor, const char *portal, resolved_fn fn, void
 	resolution->reactor = reactor;
 	resolution->fn = fn;
 	resolution->owner = owner;
-	resolution->users = 1;	/* only the thread's: who asked gives its own up with the callback */
+	/* only the thread's: who asked gives its own up with the callback */
+	resolution->users = 1;
 	if (start_thread(resolution) != 0) {
 		drop(resolution);
 		return NULL;
@@ -226,7 +230,8 @@ resolver_wait(const char *portal, uint32_t timeout_ms, struct resolved *out)
 	memset(out, 0, sizeof(*out));
 	resolution = create(portal);
 	if (resolution == NULL || start_thread(resolution) != 0) {
-		fault_errno(&out->fault, -ENOMEM, "no thread for the lookup: do the name servers answer?");
+		fault_errno(&out->fault, -ENOMEM,
+			    "no thread for the lookup: do the name servers answer?");
 		free(resolution);
 		return;
 	}

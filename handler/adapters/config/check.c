@@ -18,7 +18,7 @@ struct check {
 	struct gateway_file *gateway;
 	int count;
 	char (*names)[LAYOUT_NAME_MAX + 1];
-	struct volume_file **volumes;	/* by names[]; what of them could be read */
+	struct volume_file **volumes; /* by names[]; what of them could be read */
 };
 
 /* --- faults as JSON --- */
@@ -31,7 +31,8 @@ put_faults(json_object *list, const struct config_faults *faults, const char *fi
 		json_object *object = json_object_new_object();
 
 		json_object_object_add(object, "file", json_object_new_string(file));
-		json_object_object_add(object, "line", fault->line > 0 ? json_object_new_int(fault->line) : NULL);
+		json_object_object_add(object, "line",
+				       fault->line > 0 ? json_object_new_int(fault->line) : NULL);
 		json_object_object_add(object, "section", json_object_new_string(fault->section));
 		json_object_object_add(object, "key", json_object_new_string(fault->key));
 		json_object_object_add(object, "what", json_object_new_string(fault->what));
@@ -61,7 +62,8 @@ check_mode(const char *path, struct config_faults *faults)
 	if (status.st_uid != 0 && status.st_uid != geteuid())
 		config_fault_add(faults, 0, "", "chown root it", "it does not belong to root");
 	if (status.st_mode & 022)
-		config_fault_add(faults, 0, "", "chmod 600 it", "others than its owner can write it, mode %04o",
+		config_fault_add(faults, 0, "", "chmod 600 it",
+				 "others than its owner can write it, mode %04o",
 				 status.st_mode & 07777);
 }
 
@@ -72,7 +74,8 @@ check_chap_file(const char *path, int line, struct config_faults *faults)
 	struct fault why;
 
 	if (line > 0 && path[0] != '\0' && iscsi_credentials_read(path, &credentials, &why) != 0)
-		config_fault_add(faults, line, "chap_file", "line 1 the user, line 2 the secret; owned by root, mode 0600",
+		config_fault_add(faults, line, "chap_file",
+				 "line 1 the user, line 2 the secret; owned by root, mode 0600",
 				 "%.*s: %s", text_fit(path, 300), path, why.message);
 	explicit_bzero(&credentials, sizeof(credentials));
 }
@@ -98,11 +101,14 @@ check_gateway(struct check *check)
 	gateway_file_read(gateway, faults);
 	check_mode(gateway->path, faults);
 	check_chap_file(gateway->config.volumes.chap_file,
-			line_of("chap_file", volume_keys, volume_key_count, gateway->volume_lines), faults);
+			line_of("chap_file", volume_keys, volume_key_count, gateway->volume_lines),
+			faults);
 	if (gateway->config.command[0] != '\0' && access(gateway->config.command, X_OK) != 0)
-		config_fault_add(faults, line_of("command", gateway_keys, gateway_key_count, gateway->lines), "command",
-				 "name a program that is there, by its whole path", "%.*s can't be run: %s",
-				 text_fit(gateway->config.command, 300), gateway->config.command, strerror(errno));
+		config_fault_add(
+			faults, line_of("command", gateway_keys, gateway_key_count, gateway->lines),
+			"command", "name a program that is there, by its whole path",
+			"%.*s can't be run: %s", text_fit(gateway->config.command, 300),
+			gateway->config.command, strerror(errno));
 	config_faults_sort(faults);
 	if (gateway->text)
 		json_object_array_add(check->files, json_object_new_string(gateway->path));
@@ -125,14 +131,17 @@ check_device(const struct check *check, int index, int d, struct config_faults *
 
 		for (int o = 0; o < other->device_count && i != index; o++) {
 			if (device_address_overlap(device, &other->devices[o]))
-				config_fault_add(faults, file->device_lines[d], "member", "take it out of one of them",
-						 "%.300s is a member of volume %s as well", text, check->names[i]);
+				config_fault_add(faults, file->device_lines[d], "member",
+						 "take it out of one of them",
+						 "%.300s is a member of volume %s as well", text,
+						 check->names[i]);
 		}
 	}
 	for (int i = 0; i < check->gateway->config.pool.count; i++) {
 		if (device_address_overlap(device, &check->gateway->config.pool.spares[i].device))
 			config_fault_add(faults, file->device_lines[d], "member",
-					 "take it out of one of them: one that a volume lists is never taken as a spare",
+					 "take it out of one of them: one that a volume lists is "
+					 "never taken as a spare",
 					 "%.300s is one of the gateway's spares as well", text);
 	}
 }
@@ -145,12 +154,14 @@ check_volume(struct check *check, int index, struct config_faults *faults)
 	const struct volume_config *config = &file->config;
 
 	check_mode(file->path, faults);
-	check_chap_file(config->chap_file, line_of("chap_file", volume_keys, volume_key_count, file->lines), faults);
+	check_chap_file(config->chap_file,
+			line_of("chap_file", volume_keys, volume_key_count, file->lines), faults);
 	for (int i = 0; i < check->count; i++) {
 		if (i != index && memcmp(config->uuid, none, 16) != 0 &&
 		    memcmp(config->uuid, check->volumes[i]->config.uuid, 16) == 0)
-			config_fault_add(faults, file->lines[0], "uuid", "remove the one that is a copy",
-					 "volume %s has the same", check->names[i]);
+			config_fault_add(faults, file->lines[0], "uuid",
+					 "remove the one that is a copy", "volume %s has the same",
+					 check->names[i]);
 	}
 	for (int d = 0; d < config->device_count; d++)
 		check_device(check, index, d, faults);
@@ -171,7 +182,8 @@ check_strays(struct check *check)
 		size_t length = strlen(entry->d_name), end = strlen(VOLUME_SUFFIX);
 		const char *why;
 
-		if (entry->d_name[0] == '.' || length <= end || strcmp(entry->d_name + length - end, VOLUME_SUFFIX) != 0)
+		if (entry->d_name[0] == '.' || length <= end ||
+		    strcmp(entry->d_name + length - end, VOLUME_SUFFIX) != 0)
 			continue;
 		snprintf(name, sizeof(name), "%.*s", (int)(length - end), entry->d_name);
 		why = volume_name_fault(name);
@@ -210,7 +222,7 @@ list_volumes(struct check *check, const char *name)
 		return count;
 	for (int i = 0; i < count && !there; i++)
 		there = strcmp(check->names[i], name) == 0;
-	if (!there)	/* so that it is said of it that it is not there */
+	if (!there) /* so that it is said of it that it is not there */
 		snprintf(check->names[count++], sizeof(check->names[0]), "%s", name);
 	check->count = count;
 	return 0;
@@ -228,7 +240,8 @@ check_volumes(struct check *check, const char *name)
 		if (name && strcmp(name, check->names[i]) != 0)
 			continue;
 		if (check->volumes[i]->path[0] == '/')
-			json_object_array_add(check->files, json_object_new_string(check->volumes[i]->path));
+			json_object_array_add(check->files,
+					      json_object_new_string(check->volumes[i]->path));
 		check_volume(check, i, faults[i]);
 		put_faults(check->faults, faults[i], check->volumes[i]->path);
 	}
@@ -244,7 +257,8 @@ check_volumes(struct check *check, const char *name)
 	return done;
 }
 
-/* A name that no file can have may be longer than the list has room for: it is looked at by itself. */
+/* A name that no file can have may be longer than the list has room for: it is looked at by itself.
+ */
 static bool
 check_name(struct check *check, const char *name)
 {
@@ -267,12 +281,14 @@ config_check(const char *name)
 {
 	bool nobodys = name && volume_name_fault(name);
 	struct check check = {
-		.files = json_object_new_array(), .faults = json_object_new_array(),
+		.files = json_object_new_array(),
+		.faults = json_object_new_array(),
 		.gateway = calloc(1, sizeof(*check.gateway)),
 		.names = calloc(VOLUMES_MAX, sizeof(*check.names)),
 	};
 	json_object *result = NULL;
-	bool done = check.gateway && check.names && list_volumes(&check, nobodys ? NULL : name) == 0;
+	bool done =
+		check.gateway && check.names && list_volumes(&check, nobodys ? NULL : name) == 0;
 
 	if (done) {
 		check_gateway(&check);
@@ -330,7 +346,8 @@ values_json(const struct config_key *keys, int count, bool common_only, const vo
 
 /* One key of a table as it holds; `line`: where it is, 0: it is the default. */
 static json_object *
-key_json(const char *section, const struct config_key *key, const void *base, const char *source, int line)
+key_json(const char *section, const struct config_key *key, const void *base, const char *source,
+	 int line)
 {
 	json_object *object = json_object_new_object();
 	char text[CONFIG_VALUE_MAX];
@@ -338,11 +355,13 @@ key_json(const char *section, const struct config_key *key, const void *base, co
 	config_value_format(key, base, text);
 	json_object_object_add(object, "section", json_object_new_string(section));
 	json_object_object_add(object, "key", json_object_new_string(key->name));
-	json_object_object_add(object, "value", config_key_repeated(key) ? config_value_json(key, base)
-									 : json_object_new_string(text));
+	json_object_object_add(object, "value",
+			       config_key_repeated(key) ? config_value_json(key, base)
+							: json_object_new_string(text));
 	json_object_object_add(object, "source", json_object_new_string(source));
 	json_object_object_add(object, "line", line > 0 ? json_object_new_int(line) : NULL);
-	json_object_object_add(object, "applies", json_object_new_string(config_effect_name(key->effect)));
+	json_object_object_add(object, "applies",
+			       json_object_new_string(config_effect_name(key->effect)));
 	return object;
 }
 
@@ -355,8 +374,9 @@ volume_key_json(const struct volume_file *file, const struct gateway_file *gatew
 
 	if (line > 0) {
 		source = "file";
-	} else if (key->common && !config_value_same(key, &file->config, &gateway->config.volumes)) {
-		source = "file";	/* it gave way to the other rate there */
+	} else if (key->common &&
+		   !config_value_same(key, &file->config, &gateway->config.volumes)) {
+		source = "file"; /* it gave way to the other rate there */
 	} else if (key->common && gateway->volume_lines[index] > 0) {
 		source = "gateway.conf";
 		line = gateway->volume_lines[index];
@@ -373,13 +393,15 @@ gateway_keys_json(const struct gateway_file *gateway)
 		int line = gateway->volume_lines[i];
 
 		if (volume_keys[i].common)
-			json_object_array_add(list, key_json("volumes", &volume_keys[i], &gateway->config.volumes,
+			json_object_array_add(list, key_json("volumes", &volume_keys[i],
+							     &gateway->config.volumes,
 							     line > 0 ? "file" : "default", line));
 	}
 	for (int i = 0; i < gateway_key_count; i++) {
 		int line = gateway->lines[i];
 
-		json_object_array_add(list, key_json(gateway_keys[i].section, &gateway_keys[i], &gateway->config,
+		json_object_array_add(list, key_json(gateway_keys[i].section, &gateway_keys[i],
+						     &gateway->config,
 						     line > 0 ? "file" : "default", line));
 	}
 	return list;
@@ -395,7 +417,8 @@ volume_json(const struct volume_file *file, const struct gateway_file *gateway)
 	json_object_object_add(result, "name", json_object_new_string(file->config.name));
 	json_object_object_add(result, "file", json_object_new_string(file->path));
 	json_object_object_add(result, "keys", keys);
-	json_object_object_add(result, "values", values_json(volume_keys, volume_key_count, false, &file->config));
+	json_object_object_add(result, "values",
+			       values_json(volume_keys, volume_key_count, false, &file->config));
 	return result;
 }
 
@@ -403,7 +426,8 @@ json_object *
 config_show_volume(const char *name)
 {
 	struct gateway_file *gateway = calloc(1, sizeof(*gateway));
-	struct config_faults *faults = calloc(1, sizeof(*faults)), *others = calloc(1, sizeof(*others));
+	struct config_faults *faults = calloc(1, sizeof(*faults)),
+			     *others = calloc(1, sizeof(*others));
 	struct volume_file *file = calloc(1, sizeof(*file));
 	json_object *result = NULL, *list;
 
@@ -438,22 +462,27 @@ config_show_gateway(void)
 		gateway_file_read(gateway, faults);
 		result = json_object_new_object();
 		list = json_object_new_array();
-		json_object_object_add(result, "file", gateway->text ? json_object_new_string(gateway->path) : NULL);
+		json_object_object_add(result, "file",
+				       gateway->text ? json_object_new_string(gateway->path)
+						     : NULL);
 		json_object_object_add(result, "volumes",
-				       values_json(volume_keys, volume_key_count, true, &gateway->config.volumes));
+				       values_json(volume_keys, volume_key_count, true,
+						   &gateway->config.volumes));
 		for (int i = 0; i < gateway_key_count; i++) {
 			const struct config_key *key = &gateway_keys[i];
 			json_object *section = NULL;
 
 			if (key->kind == CONFIG_SPARES) {
-				json_object_object_add(result, "spares", config_value_json(key, &gateway->config));
+				json_object_object_add(result, "spares",
+						       config_value_json(key, &gateway->config));
 				continue;
 			}
 			if (!json_object_object_get_ex(result, key->section, &section)) {
 				section = json_object_new_object();
 				json_object_object_add(result, key->section, section);
 			}
-			json_object_object_add(section, key->name, config_value_json(key, &gateway->config));
+			json_object_object_add(section, key->name,
+					       config_value_json(key, &gateway->config));
 		}
 		json_object_object_add(result, "keys", gateway_keys_json(gateway));
 		put_faults(list, faults, gateway->path);

@@ -1,4 +1,6 @@
-/* config/check.h - what can be said of a gateway's files without a handler that runs: faults, and what holds. */
+/* config/check.h - what can be said of a gateway's files without a handler that runs: faults, and
+ * what holds.
+ */
 #ifndef IRAID_CONFIG_CHECK_H
 #define IRAID_CONFIG_CHECK_H
 
@@ -15,13 +17,14 @@ const char *config_fault_text(json_object *fault, const char *key);
 
 /* What holds for a volume and where that stands:
  *	{"name", "file", "keys": [{"section", "key", "value", "source", "line", "applies"}], "values": {...}}
- * value: as text, or a list of such; source: "file", "gateway.conf" or "default"; values: as the control socket names them.
- * With faults: {"faults"} as above.
+ * value: as text, or a list of such; source: "file", "gateway.conf" or "default"; values: as the
+ * control socket names them.  With faults: {"faults"} as above.
  */
 json_object *config_show_volume(const char *name);
 
-/* {"volumes": {...}, "spares": [...], "notify": {...}, "exporter": {...}, "file", "keys": as above, "faults": [...]}; what
- * has a fault is its default. */
+/* {"volumes": {...}, "spares": [...], "notify": {...}, "exporter": {...}, "file", "keys": as above,
+ * "faults": [...]}; what has a fault is its default.
+ */
 json_object *config_show_gateway(void);
 
 #endif

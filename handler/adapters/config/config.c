@@ -1,5 +1,5 @@
-/* config/config.c - see config.h.  Folders of a gateway, names, and which volumes are configured; what stands in the files is
- * volume_file.c's.
+/* config/config.c - see config.h.  Folders of a gateway, names, and which volumes are configured;
+ * what stands in the files is volume_file.c's.
  */
 #include <ctype.h>
 #include <dirent.h>
@@ -17,7 +17,7 @@
 #include "gateway_file.h"
 #include "adapters/base/log.h"
 
-#define CONFIG_LOCK_MS_MAX 5000	/* an edit takes milliseconds */
+#define CONFIG_LOCK_MS_MAX 5000 /* an edit takes milliseconds */
 
 static const char *
 folder_of(const char *variable, const char *usual)
@@ -101,8 +101,9 @@ volume_config_usual(struct volume_config *config)
 	config->enabled = true;
 }
 
-/* What gateway.conf says of all volumes.  A fault there is the default's business: a typo in it must not keep volumes
- * from starting.  volume_config_complain() tells of it. */
+/* What gateway.conf says of all volumes.  A fault there is the default's business: a typo in it
+ * must not keep volumes from starting.  volume_config_complain() tells of it.
+ */
 static void
 take_common(struct volume_config *config)
 {
@@ -128,12 +129,13 @@ volume_config_defaults(struct volume_config *config, const char *name)
 	snprintf(config->name, sizeof(config->name), "%s", name);
 	if (gethostname(host, sizeof(host) - 1) != 0)
 		snprintf(host, sizeof(host), "gateway");
-	/* LIO tells initiators apart by their name alone, and host names repeat: the gateway's id makes two
-	 * gateways two. */
+	/* LIO tells initiators apart by their name alone, and host names repeat: the gateway's id
+	 * makes two gateways two.
+	 */
 	if (gateway_id(&gateway) != 0)
 		gateway = 0;
-	snprintf(config->initiator, sizeof(config->initiator), "iqn.2026-01.org.iraid:%s-%08x:%s", host,
-		 (unsigned int)gateway, name);
+	snprintf(config->initiator, sizeof(config->initiator), "iqn.2026-01.org.iraid:%s-%08x:%s",
+		 host, (unsigned int)gateway, name);
 	/* Names of hosts and volumes may hold what an initiator's name may not. */
 	for (char *c = config->initiator; *c; c++) {
 		if (isupper((unsigned char)*c))
@@ -229,7 +231,8 @@ config_lock(const char *name, struct fault *fault)
 	char path[PATH_MAX];
 	int fd = -1, error = folder_make(run_dir());
 
-	if (error == 0 && snprintf(path, sizeof(path), "%s/%s", run_dir(), name) >= (int)sizeof(path))
+	if (error == 0 &&
+	    snprintf(path, sizeof(path), "%s/%s", run_dir(), name) >= (int)sizeof(path))
 		error = -ENAMETOOLONG;
 	if (error == 0) {
 		fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
@@ -281,7 +284,8 @@ name_of_file(const char *file, char name[LAYOUT_NAME_MAX + 1])
 {
 	size_t length = strlen(file), end = strlen(VOLUME_SUFFIX);
 
-	if (length <= end || length - end > LAYOUT_NAME_MAX || strcmp(file + length - end, VOLUME_SUFFIX) != 0)
+	if (length <= end || length - end > LAYOUT_NAME_MAX ||
+	    strcmp(file + length - end, VOLUME_SUFFIX) != 0)
 		return false;
 	memcpy(name, file, length - end);
 	name[length - end] = '\0';

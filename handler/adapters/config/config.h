@@ -1,4 +1,6 @@
-/* config/config.h - the configuration of a volume (docs/design/config.md) and the folders of a gateway. */
+/* config/config.h - the configuration of a volume (docs/design/config.md) and the folders of a
+ * gateway.
+ */
 #ifndef IRAID_CONFIG_H
 #define IRAID_CONFIG_H
 
@@ -33,13 +35,13 @@ struct volume_config {
 	int device_count;
 	struct device_address devices[SLOTS_MAX];
 	char initiator[224];
-	char chap_file[PATH_MAX];	/* empty: none */
+	char chap_file[PATH_MAX]; /* empty: none */
 	uint32_t give_up_seconds, queue_limit_seconds, assembly_wait_seconds;
 	uint64_t sync_rate_min, sync_rate_max;
-	uint32_t grace_milliseconds;	/* 0: none */
-	uint32_t hedge_milliseconds;	/* 0: never */
+	uint32_t grace_milliseconds; /* 0: none */
+	uint32_t hedge_milliseconds; /* 0: never */
 	uint32_t spare_wait_seconds, error_limit;
-	bool header_digest;		/* ask targets for CRC32C on headers */
+	bool header_digest; /* ask targets for CRC32C on headers */
 	bool enabled;
 };
 
@@ -48,54 +50,64 @@ int volume_config_find(const struct volume_config *config, const struct device_a
 /* Take a device out; 0 also if it was not there; -EINVAL: fewer than 2 would be left. */
 int volume_config_drop(struct volume_config *config, const struct device_address *device);
 
-/* A volume's name: 1..63 of [A-Za-z0-9._-], not starting with '.' or '-'.  NULL if good, else a static text. */
+/* A volume's name: 1..63 of [A-Za-z0-9._-], not starting with '.' or '-'.  NULL if good, else a
+ * static text.
+ */
 const char *volume_name_fault(const char *name);
 
-/* All fields but name, uuid and devices at their defaults: those of gateway.conf, else the usual ones. */
+/* All fields but name, uuid and devices at their defaults: those of gateway.conf, else the usual
+ * ones.
+ */
 void volume_config_defaults(struct volume_config *config, const char *name);
-void volume_config_usual(struct volume_config *config);	/* whatever gateway.conf says; no name, no initiator */
+/* whatever gateway.conf says; no name, no initiator */
+void volume_config_usual(struct volume_config *config);
 
-void volume_config_complain(void);	/* of faults of gateway.conf, in the log */
+void volume_config_complain(void); /* of faults of gateway.conf, in the log */
 
 /* 0; -ENOENT; -EINVAL (and other -errno) with the fault "FILE:LINE: key: what is wrong; remedy". */
 int volume_config_read(const char *name, struct volume_config *out, struct fault *fault);
-/* Have NAME.conf say so, atomically and durably.  What it says already, comments, and the order of its lines stay; a new
- * one has a comment for every key. */
+/* Have NAME.conf say so, atomically and durably.  What it says already, comments, and the order of
+ * its lines stay; a new one has a comment for every key.
+ */
 int volume_config_write(const struct volume_config *config, struct fault *fault);
 /* The same for a volume that has no file yet; -EEXIST: it has one, whoever wrote it. */
 int volume_config_create(const struct volume_config *config, struct fault *fault);
 int volume_config_delete(const char *name, struct fault *fault);
-int volume_config_folder(char *out, size_t size);	/* config_dir()/volumes; 0 or -errno */
+int volume_config_folder(char *out, size_t size); /* config_dir()/volumes; 0 or -errno */
 /* names[] of all configured volumes, sorted; returns the count (at most max) or -errno. */
 int volume_config_list(char (*names)[LAYOUT_NAME_MAX + 1], int max);
 
-const char *config_dir(void);	/* IRAID_CONFIG_DIR or /etc/iraid */
-const char *state_dir(void);	/* IRAID_STATE_DIR or /var/lib/iraid */
-const char *machine_id_path(void);	/* IRAID_MACHINE_ID or /etc/machine-id */
-const char *run_dir(void);	/* IRAID_RUN_DIR or /run/iraid */
-const char *socket_path(void);	/* IRAID_SOCKET or /run/iraid/control.sock */
+const char *config_dir(void);	   /* IRAID_CONFIG_DIR or /etc/iraid */
+const char *state_dir(void);	   /* IRAID_STATE_DIR or /var/lib/iraid */
+const char *machine_id_path(void); /* IRAID_MACHINE_ID or /etc/machine-id */
+const char *run_dir(void);	   /* IRAID_RUN_DIR or /run/iraid */
+const char *socket_path(void);	   /* IRAID_SOCKET or /run/iraid/control.sock */
 
-/* Whoever changes a file reads and replaces it under a lock that all processes take: run_dir()/NAME, for the files
- * themselves are replaced.  A descriptor to close, or -errno. */
-#define VOLUMES_LOCK "volumes.lock"	/* volumes/NAME.conf; the last one to be taken */
-#define SPARES_LOCK "spares.lock"	/* gateway.conf */
+/* Whoever changes a file reads and replaces it under a lock that all processes take:
+ * run_dir()/NAME, for the files themselves are replaced.  A descriptor to close, or -errno.
+ */
+#define VOLUMES_LOCK "volumes.lock" /* volumes/NAME.conf; the last one to be taken */
+#define SPARES_LOCK "spares.lock"   /* gateway.conf */
 int config_lock(const char *name, struct fault *fault);
 
-/* Gateway id: of 8 random bytes made once, kept in state_dir(), and of the machine's id; the reservation key's base. */
+/* Gateway id: of 8 random bytes made once, kept in state_dir(), and of the machine's id; the
+ * reservation key's base.
+ */
 int gateway_id(uint64_t *out);
 /* Of the reservations its volumes hold: a number made of the id, never 0. */
 int gateway_reservation_key(uint64_t *out);
-uint64_t hash_bytes(uint64_t hash, const void *data, size_t length);	/* FNV-1a */
+uint64_t hash_bytes(uint64_t hash, const void *data, size_t length); /* FNV-1a */
 #define HASH_BEGIN 0xcbf29ce484222325ull
-int epoch_record(const uint8_t uuid[16], uint64_t epoch);	/* durable when it returns 0 */
-int epoch_recall(const uint8_t uuid[16], uint64_t *epoch);	/* 0 if unknown */
-int epoch_try(const uint8_t uuid[16], uint64_t epoch);		/* the same, of one that members are about to get */
+int epoch_record(const uint8_t uuid[16], uint64_t epoch);  /* durable when it returns 0 */
+int epoch_recall(const uint8_t uuid[16], uint64_t *epoch); /* 0 if unknown */
+/* the same, of one that members are about to get */
+int epoch_try(const uint8_t uuid[16], uint64_t epoch);
 int epoch_recall_tried(const uint8_t uuid[16], uint64_t *epoch);
 /* Level of a volume as it was last assembled here, so that its LUN has the same product name before
  * the members answer as after.  -1 if unknown.
  */
 int level_record(const uint8_t uuid[16], int level);
 int level_recall(const uint8_t uuid[16]);
-int volume_forget(const uint8_t uuid[16]);	/* epochs and level */
+int volume_forget(const uint8_t uuid[16]); /* epochs and level */
 
 #endif

@@ -45,11 +45,16 @@ note_spare_lines(const struct config_text *text, struct gateway_file *file)
 	for (int i = 0; i < text->count; i++) {
 		char name[DEVICE_TEXT_MAX];
 
-		if (strcasecmp(text->items[i].section, SPARES) != 0 || strcasecmp(text->items[i].key, SPARE) != 0)
+		if (strcasecmp(text->items[i].section, SPARES) != 0 ||
+		    strcasecmp(text->items[i].key, SPARE) != 0)
 			continue;
-		snprintf(name, sizeof(name), "%.*s", (int)strcspn(text->items[i].value, " \t"), text->items[i].value);
-		for (int s = 0; s < file->config.pool.count && device_address_parse(name, &device, &ignored) == 0; s++) {
-			if (file->spare_lines[s] == 0 && device_address_same(&device, &file->config.pool.spares[s].device))
+		snprintf(name, sizeof(name), "%.*s", (int)strcspn(text->items[i].value, " \t"),
+			 text->items[i].value);
+		for (int s = 0; s < file->config.pool.count &&
+				device_address_parse(name, &device, &ignored) == 0;
+		     s++) {
+			if (file->spare_lines[s] == 0 &&
+			    device_address_same(&device, &file->config.pool.spares[s].device))
 				file->spare_lines[s] = text->items[i].line;
 		}
 	}
@@ -66,10 +71,12 @@ set_defaults(struct gateway_config *config)
 }
 
 int
-gateway_file_parse(const char *text, size_t length, struct gateway_file *out, struct config_faults *faults)
+gateway_file_parse(const char *text, size_t length, struct gateway_file *out,
+		   struct config_faults *faults)
 {
 	struct config_sink sink = {
-		.find = find_gateway_key, .owner = out,
+		.find = find_gateway_key,
+		.owner = out,
 		.sections = "[volumes], [spares], [notify] and [exporter]",
 		.tables = { { volume_keys, volume_key_count, out->volume_lines },
 			    { gateway_keys, gateway_key_count, out->lines } },
@@ -89,10 +96,12 @@ gateway_file_parse(const char *text, size_t length, struct gateway_file *out, st
 	note_spare_lines(&parsed, out);
 	config_text_free(&parsed);
 	if (volumes->sync_rate_min > volumes->sync_rate_max) {
-		config_fault_add(faults, 0, "sync_rate_min", "choose a minimum that is not above the maximum",
+		config_fault_add(faults, 0, "sync_rate_min",
+				 "choose a minimum that is not above the maximum",
 				 "in [volumes] it is above sync_rate_max");
 		if (faults->count > 0)
-			snprintf(faults->list[faults->count - 1].section, sizeof(faults->list[0].section), COMMON);
+			snprintf(faults->list[faults->count - 1].section,
+				 sizeof(faults->list[0].section), COMMON);
 		volumes->sync_rate_min = SYNC_RATE_MIN_DEFAULT;
 		volumes->sync_rate_max = SYNC_RATE_MAX_DEFAULT;
 	}
@@ -108,7 +117,8 @@ gateway_file_read(struct gateway_file *out, struct config_faults *faults)
 
 	memset(out, 0, sizeof(*out));
 	set_defaults(&out->config);
-	if (snprintf(out->path, sizeof(out->path), "%s/%s", config_dir(), gateway_name) >= (int)sizeof(out->path))
+	if (snprintf(out->path, sizeof(out->path), "%s/%s", config_dir(), gateway_name) >=
+	    (int)sizeof(out->path))
 		return -ENAMETOOLONG;
 	error = file_read(out->path, CONFIG_FILE_BYTES_MAX, &out->text, &length);
 	if (error == 0) {
@@ -116,8 +126,8 @@ gateway_file_read(struct gateway_file *out, struct config_faults *faults)
 	} else if (error == -ENOENT) {
 		error = 0;
 	} else {
-		config_fault_add(faults, 0, "", "correct its permissions, its length or the disk", "it can't be read: %s",
-				 strerror(-error));
+		config_fault_add(faults, 0, "", "correct its permissions, its length or the disk",
+				 "it can't be read: %s", strerror(-error));
 	}
 	if (error != 0)
 		gateway_file_free(out);
@@ -147,10 +157,13 @@ gateway_template(void)
 		return NULL;
 	}
 	set_defaults(usual);
-	fputs("# Settings of the gateway. iraid.conf(5) explains the keys; iraid config check finds faults in this file.\n"
+	fputs("# Settings of the gateway. iraid.conf(5) explains the keys; iraid config check "
+	      "finds faults in this file.\n"
 	      "# A line with # in front shows the default, or an example.\n\n"
-	      "# Defaults of all volumes: the file of a volume overrides them. iraid config reload applies changes.\n"
-	      "[" COMMON "]\n", out);
+	      "# Defaults of all volumes: the file of a volume overrides them. iraid config reload "
+	      "applies changes.\n"
+	      "[" COMMON "]\n",
+	      out);
 	for (int i = 0; i < volume_key_count; i++) {
 		if (volume_keys[i].common)
 			config_template_key(out, &volume_keys[i], &usual->volumes, true);
@@ -168,7 +181,6 @@ gateway_template(void)
 	}
 	return text;
 }
-
 
 static bool
 same_spares(const struct spare_pool *a, const struct spare_pool *b)
@@ -227,7 +239,8 @@ one_change(struct gateway_file *file, const struct spare_pool *wanted)
 }
 
 static int
-change_spares(struct gateway_file *file, const struct spare_pool *wanted, struct config_faults *faults)
+change_spares(struct gateway_file *file, const struct spare_pool *wanted,
+	      struct config_faults *faults)
 {
 	int more = 1;
 
@@ -259,10 +272,9 @@ gateway_spares_write(const struct spare_pool *pool, struct fault *fault)
 		error = config_file_replace(config_dir(), gateway_name, file->text);
 	if (error != 0)
 		fault_errno(fault, error, "%s/%s: %s", config_dir(), gateway_name,
-			    error == -EINVAL
-				    ? "can't be changed as it is written; write [spares] and one spare a line, as "
-				      "iraid.conf(5) shows"
-				    : strerror(-error));
+			    error == -EINVAL ? "can't be changed as it is written; write [spares] "
+					       "and one spare a line, as iraid.conf(5) shows"
+					     : strerror(-error));
 	if (file)
 		gateway_file_free(file);
 	free(file);

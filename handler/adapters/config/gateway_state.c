@@ -1,6 +1,7 @@
-/* config/gateway_state.c - what the gateway must remember across reboots: who it is, and the highest
- * epoch it has seen of each volume, so that a set of members that is older than what it once
- * worked with is refused (docs/design/control.md, DESIGN rule 7).  The level is only for a name.
+/* config/gateway_state.c - what the gateway must remember across reboots: who it is, and the
+ * highest epoch it has seen of each volume, so that a set of members that is older than what it
+ * once worked with is refused (docs/design/control.md, DESIGN rule 7).  The level is only for a
+ * name.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -62,8 +63,9 @@ create_gateway_id(uint64_t *out)
 	return read_number_file(state_dir(), gateway_id_file, 16, out);
 }
 
-/* A machine that was made from another's image has its files, and is another gateway: whoever clones machines gives each a machine id
- * of its own (machine-id(5)).  Where there is none the file alone counts.
+/* A machine that was made from another's image has its files, and is another gateway: whoever
+ * clones machines gives each a machine id of its own (machine-id(5)).  Where there is none the file
+ * alone counts.
  */
 static int
 tie_to_machine(uint64_t *id)
@@ -84,7 +86,9 @@ tie_to_machine(uint64_t *id)
 int
 gateway_id(uint64_t *out)
 {
-	/* Several volumes may start at once, and files are made by one thread of a process at a time. */
+	/* Several volumes may start at once, and files are made by one thread of a process at a
+	 * time.
+	 */
 	static pthread_mutex_t creating = PTHREAD_MUTEX_INITIALIZER;
 	int error;
 

@@ -12,70 +12,87 @@
 
 const struct config_key volume_keys[] = {
 	{ "volume", "uuid", CONFIG_UUID, EFFECT_START, true, false, 0, 0, VOLUME(uuid),
-	  "UUID of the volume, as in the superblocks of its members; iraid examine MEMBER shows it." },
+	  "UUID of the volume, as in the superblocks of its members; iraid examine MEMBER shows "
+	  "it." },
 	{ "volume", "member", CONFIG_DEVICES, EFFECT_COMMAND, true, false, 2, SLOTS_MAX, 0,
-	  "Members and spares, one a line, in any order: PORTAL/IQN/LUN, or PORTAL,PORTAL/IQN/LUN for a LUN with several "
-	  "portals. The default port is 3260; write IPv6 in brackets; host names are allowed. The superblocks say which "
-	  "device is which member. Change this list with iraid replace, add-spare and remove." },
-	{ "volume", "initiator", CONFIG_INITIATOR, EFFECT_START, false, false, 0, 0, VOLUME(initiator),
+	  "Members and spares, one a line, in any order: PORTAL/IQN/LUN, or PORTAL,PORTAL/IQN/LUN "
+	  "for a LUN with several portals. The default port is 3260; write IPv6 in brackets; host "
+	  "names are allowed. The superblocks say which device is which member. Change this list "
+	  "with iraid replace, add-spare and remove." },
+	{ "volume", "initiator", CONFIG_INITIATOR, EFFECT_START, false, false, 0, 0,
+	  VOLUME(initiator),
 	  "Initiator name for the login to the targets; their ACLs must have it." },
 	{ "volume", "chap_file", CONFIG_PATH, EFFECT_LOGIN, false, true, 0, 0, VOLUME(chap_file),
-	  "File with the CHAP user (line 1) and secret (line 2), owned by root, mode 0600. none: log in without CHAP." },
-	{ "volume", "give_up", CONFIG_SECONDS, EFFECT_NOW, false, true, 1, GIVE_UP_SECONDS_MAX, VOLUME(give_up_seconds),
+	  "File with the CHAP user (line 1) and secret (line 2), owned by root, mode 0600. none: "
+	  "log in without CHAP." },
+	{ "volume", "give_up", CONFIG_SECONDS, EFFECT_NOW, false, true, 1, GIVE_UP_SECONDS_MAX,
+	  VOLUME(give_up_seconds),
 	  "Evict a member that has been silent for this time, if the others suffice." },
-	{ "volume", "grace", CONFIG_MILLISECONDS, EFFECT_NOW, false, true, 0, GRACE_MILLISECONDS_MAX,
-	  VOLUME(grace_milliseconds),
-	  "When a target ends its session, for example because it restarts, wait this time for a new session before the "
-	  "member is evicted. 0: do not wait." },
-	{ "volume", "queue_limit", CONFIG_SECONDS, EFFECT_NOW, false, true, 1, QUEUE_LIMIT_SECONDS_MAX,
-	  VOLUME(queue_limit_seconds), "When too many members are silent, I/O waits this time before it fails." },
-	{ "volume", "assembly_wait", CONFIG_SECONDS, EFFECT_NOW, false, true, 1, ASSEMBLY_WAIT_SECONDS_MAX,
-	  VOLUME(assembly_wait_seconds),
-	  "At the start, wait this time for absent members before the volume starts without them." },
-	{ "volume", "sync_rate_min", CONFIG_RATE, EFFECT_NOW, false, true, SYNC_RATE_LEAST, SYNC_RATE_MOST,
-	  VOLUME(sync_rate_min),
-	  "Lower limit of resync, rebuild and scrub, bytes a second of each member: also while initiators are busy. "
-	  "iraid set changes it." },
-	{ "volume", "sync_rate_max", CONFIG_RATE, EFFECT_NOW, false, true, SYNC_RATE_LEAST, SYNC_RATE_MOST,
-	  VOLUME(sync_rate_max), "Upper limit of resync, rebuild and scrub, bytes a second of each member. iraid set changes it." },
-	{ "volume", "hedge", CONFIG_MILLISECONDS, EFFECT_NOW, false, true, 0, HEDGE_MILLISECONDS_MAX,
-	  VOLUME(hedge_milliseconds),
-	  "When a member does not answer a read within this time, compute the data from the others. 0: never." },
-	{ "volume", "spare_wait", CONFIG_SECONDS, EFFECT_NOW, false, true, 1, SPARE_WAIT_SECONDS_MAX,
-	  VOLUME(spare_wait_seconds),
+	{ "volume", "grace", CONFIG_MILLISECONDS, EFFECT_NOW, false, true, 0,
+	  GRACE_MILLISECONDS_MAX, VOLUME(grace_milliseconds),
+	  "When a target ends its session, for example because it restarts, wait this time for a "
+	  "new session before the member is evicted. 0: do not wait." },
+	{ "volume", "queue_limit", CONFIG_SECONDS, EFFECT_NOW, false, true, 1,
+	  QUEUE_LIMIT_SECONDS_MAX, VOLUME(queue_limit_seconds),
+	  "When too many members are silent, I/O waits this time before it fails." },
+	{ "volume", "assembly_wait", CONFIG_SECONDS, EFFECT_NOW, false, true, 1,
+	  ASSEMBLY_WAIT_SECONDS_MAX, VOLUME(assembly_wait_seconds),
+	  "At the start, wait this time for absent members before the volume starts without "
+	  "them." },
+	{ "volume", "sync_rate_min", CONFIG_RATE, EFFECT_NOW, false, true, SYNC_RATE_LEAST,
+	  SYNC_RATE_MOST, VOLUME(sync_rate_min),
+	  "Lower limit of resync, rebuild and scrub, bytes a second of each member: also while "
+	  "initiators are busy. iraid set changes it." },
+	{ "volume", "sync_rate_max", CONFIG_RATE, EFFECT_NOW, false, true, SYNC_RATE_LEAST,
+	  SYNC_RATE_MOST, VOLUME(sync_rate_max),
+	  "Upper limit of resync, rebuild and scrub, bytes a second of each member. iraid set "
+	  "changes it." },
+	{ "volume", "hedge", CONFIG_MILLISECONDS, EFFECT_NOW, false, true, 0,
+	  HEDGE_MILLISECONDS_MAX, VOLUME(hedge_milliseconds),
+	  "When a member does not answer a read within this time, compute the data from the "
+	  "others. 0: never." },
+	{ "volume", "spare_wait", CONFIG_SECONDS, EFFECT_NOW, false, true, 1,
+	  SPARE_WAIT_SECONDS_MAX, VOLUME(spare_wait_seconds),
 	  "Wait this time for a silent member to return before a spare takes its place." },
-	{ "volume", "error_limit", CONFIG_NUMBER, EFFECT_NOW, false, true, 1, ERROR_LIMIT_MAX, VOLUME(error_limit),
+	{ "volume", "error_limit", CONFIG_NUMBER, EFFECT_NOW, false, true, 1, ERROR_LIMIT_MAX,
+	  VOLUME(error_limit),
 	  "Unreadable sectors that are repaired on a member before it is evicted." },
-	{ "volume", "header_digest", CONFIG_BOOL, EFFECT_LOGIN, false, true, 0, 0, VOLUME(header_digest),
-	  "Ask the targets for a checksum (CRC32C) of iSCSI headers, for networks that corrupt data. It costs a little "
-	  "speed." },
+	{ "volume", "header_digest", CONFIG_BOOL, EFFECT_LOGIN, false, true, 0, 0,
+	  VOLUME(header_digest),
+	  "Ask the targets for a checksum (CRC32C) of iSCSI headers, for networks that corrupt "
+	  "data. It costs a little speed." },
 	{ "volume", "enabled", CONFIG_BOOL, EFFECT_NOW, false, false, 0, 0, VOLUME(enabled),
-	  "Whether iraid-engine --start-all starts the volume. tcmu-runner starts an exported volume in any case." },
+	  "Whether iraid-engine --start-all starts the volume. tcmu-runner starts an exported "
+	  "volume in any case." },
 };
 const int volume_key_count = sizeof(volume_keys) / sizeof(volume_keys[0]);
 
 const struct config_key gateway_keys[] = {
-	{ "spares", "spare", CONFIG_SPARES, EFFECT_NOW, false, false, 0, SPARE_POOL_MAX, GATEWAY(pool),
-	  "Spares that all volumes share, one a line: DEVICE size=BYTES block=BYTES. iraid add-spare --gateway measures "
-	  "the LUN and adds its line." },
+	{ "spares", "spare", CONFIG_SPARES, EFFECT_NOW, false, false, 0, SPARE_POOL_MAX,
+	  GATEWAY(pool),
+	  "Spares that all volumes share, one a line: DEVICE size=BYTES block=BYTES. iraid "
+	  "add-spare --gateway measures the LUN and adds its line." },
 	{ "notify", "mail", CONFIG_MAILS, EFFECT_UNIT, false, false, 0, GATEWAY_MAILS_MAX, 0,
 	  "Recipients of mail about events, one address a line. /usr/sbin/sendmail sends it." },
 	{ "notify", "command", CONFIG_PATH, EFFECT_UNIT, false, false, 0, 0, GATEWAY(command),
 	  "Program that is run for each event." },
 	{ "notify", "severity", CONFIG_SEVERITY, EFFECT_UNIT, false, false, 0, 0, GATEWAY(severity),
 	  "Report events of this severity and above: critical, error, warning, notice or info." },
-	{ "exporter", "address", CONFIG_ADDRESS, EFFECT_UNIT, false, false, 0, 0, GATEWAY(exporter_address),
-	  "IP address at which the Prometheus exporter and the web page listen. They have no login: to open them to "
-	  "other machines, put a firewall or a proxy with a login in front." },
-	{ "exporter", "port", CONFIG_NUMBER, EFFECT_UNIT, false, false, 1, 65535, GATEWAY(exporter_port),
-	  "TCP port of the exporter." },
+	{ "exporter", "address", CONFIG_ADDRESS, EFFECT_UNIT, false, false, 0, 0,
+	  GATEWAY(exporter_address),
+	  "IP address at which the Prometheus exporter and the web page listen. They have no "
+	  "login: to open them to other machines, put a firewall or a proxy with a login in "
+	  "front." },
+	{ "exporter", "port", CONFIG_NUMBER, EFFECT_UNIT, false, false, 1, 65535,
+	  GATEWAY(exporter_port), "TCP port of the exporter." },
 };
 const int gateway_key_count = sizeof(gateway_keys) / sizeof(gateway_keys[0]);
 
 bool
 config_key_repeated(const struct config_key *key)
 {
-	return key->kind == CONFIG_DEVICES || key->kind == CONFIG_SPARES || key->kind == CONFIG_MAILS;
+	return key->kind == CONFIG_DEVICES || key->kind == CONFIG_SPARES ||
+	       key->kind == CONFIG_MAILS;
 }
 
 const char *
@@ -98,7 +115,9 @@ config_effect_name(enum config_effect effect)
 
 /* --- a file's items --- */
 
-/* Two keys of which one is the other misspelt: one letter wrong, missing or too many, or two swapped. */
+/* Two keys of which one is the other misspelt: one letter wrong, missing or too many, or two
+ * swapped.
+ */
 static bool
 nearly(const char *a, const char *b)
 {
@@ -119,25 +138,30 @@ unknown_key(const struct config_item *item, const struct config_sink *sink, bool
 	char remedy[320];
 
 	if (!section_known) {
-		snprintf(remedy, sizeof(remedy), "the sections are %s; iraid.conf(5)", sink->sections);
-		config_fault_add(faults, item->line, item->key, remedy, "section [%.64s] is not known", item->section);
+		snprintf(remedy, sizeof(remedy), "the sections are %s; iraid.conf(5)",
+			 sink->sections);
+		config_fault_add(faults, item->line, item->key, remedy,
+				 "section [%.64s] is not known", item->section);
 		return;
 	}
 	snprintf(remedy, sizeof(remedy), "iraid.conf(5) has all keys");
 	for (int t = 0; t < CONFIG_TABLES && sink->tables[t].keys; t++) {
 		for (int i = 0; i < sink->tables[t].count; i++) {
 			if (nearly(item->key, sink->tables[t].keys[i].name))
-				snprintf(remedy, sizeof(remedy), "is it %s?", sink->tables[t].keys[i].name);
+				snprintf(remedy, sizeof(remedy), "is it %s?",
+					 sink->tables[t].keys[i].name);
 		}
 	}
-	config_fault_add(faults, item->line, item->key, remedy, "there is no such key in [%.64s]", item->section);
+	config_fault_add(faults, item->line, item->key, remedy, "there is no such key in [%.64s]",
+			 item->section);
 }
 
 static int *
 line_slot(const struct config_sink *sink, const struct config_key *key)
 {
 	for (int t = 0; t < CONFIG_TABLES && sink->tables[t].keys; t++) {
-		if (key >= sink->tables[t].keys && key < sink->tables[t].keys + sink->tables[t].count)
+		if (key >= sink->tables[t].keys &&
+		    key < sink->tables[t].keys + sink->tables[t].count)
 			return &sink->tables[t].lines[key - sink->tables[t].keys];
 	}
 	return NULL;
@@ -148,26 +172,29 @@ section_known(const struct config_item *item, const struct config_sink *sink)
 {
 	const char *place = strcasestr(sink->sections, item->section);
 
-	return place && place > sink->sections && place[-1] == '[' && place[strlen(item->section)] == ']';
+	return place && place > sink->sections && place[-1] == '[' &&
+	       place[strlen(item->section)] == ']';
 }
 
 static void
-read_item(const struct config_item *item, const struct config_key *key, void *base, struct config_sink *sink,
-	  struct config_faults *faults)
+read_item(const struct config_item *item, const struct config_key *key, void *base,
+	  struct config_sink *sink, struct config_faults *faults)
 {
 	struct config_fault fault = { .line = item->line };
 	int *line = line_slot(sink, key);
 	const char *hash = strpbrk(item->value, "#;");
 
 	if (line && *line > 0 && !config_key_repeated(key)) {
-		config_fault_add(faults, item->line, key->name, "take one of them out", "it is there twice, first in line %d",
-				 *line);
+		config_fault_add(faults, item->line, key->name, "take one of them out",
+				 "it is there twice, first in line %d", *line);
 		return;
 	}
 	if (item->value[0] == '\0') {
-		config_fault_add(faults, item->line, key->name, "put # in front to have the default", "it has no value");
+		config_fault_add(faults, item->line, key->name,
+				 "put # in front to have the default", "it has no value");
 	} else if (hash && hash > item->value && (hash[-1] == ' ' || hash[-1] == '\t')) {
-		config_fault_add(faults, item->line, key->name, "give the comment a line of its own",
+		config_fault_add(faults, item->line, key->name,
+				 "give the comment a line of its own",
 				 "\"%.*s\" is part of the value", text_fit(hash, 200), hash);
 	} else if (!config_value_read(key, item->value, base, &fault)) {
 		config_fault_add(faults, item->line, key->name, fault.remedy, "%s", fault.what);
@@ -177,7 +204,8 @@ read_item(const struct config_item *item, const struct config_key *key, void *ba
 }
 
 void
-config_items_read(const struct config_text *text, struct config_sink *sink, struct config_faults *faults)
+config_items_read(const struct config_text *text, struct config_sink *sink,
+		  struct config_faults *faults)
 {
 	for (int i = 0; i < text->count; i++) {
 		const struct config_item *item = &text->items[i];
@@ -191,7 +219,9 @@ config_items_read(const struct config_text *text, struct config_sink *sink, stru
 			unknown_key(item, sink, section_known(item, sink), faults);
 		for (int f = before; f < faults->count; f++)
 			snprintf(faults->list[f].section, sizeof(faults->list[f].section), "%s",
-				 key ? key->common && strcasecmp(item->section, "volumes") == 0 ? "volumes" : key->section
+				 key ? key->common && strcasecmp(item->section, "volumes") == 0
+						 ? "volumes"
+						 : key->section
 				     : item->section);
 	}
 }
@@ -241,7 +271,8 @@ bound_json(const struct config_key *key, uint64_t bound)
 }
 
 static void
-add_key(json_object *list, const char *file, const char *section, const struct config_key *key, const void *defaults)
+add_key(json_object *list, const char *file, const char *section, const struct config_key *key,
+	const void *defaults)
 {
 	json_object *object = json_object_new_object();
 	char value[CONFIG_VALUE_MAX] = "";
@@ -252,12 +283,14 @@ add_key(json_object *list, const char *file, const char *section, const struct c
 	json_object_object_add(object, "section", json_object_new_string(section));
 	json_object_object_add(object, "key", json_object_new_string(key->name));
 	json_object_object_add(object, "type", json_object_new_string(kind_name(key->kind)));
-	json_object_object_add(object, "repeated", json_object_new_boolean(config_key_repeated(key)));
+	json_object_object_add(object, "repeated",
+			       json_object_new_boolean(config_key_repeated(key)));
 	json_object_object_add(object, "required", json_object_new_boolean(key->required));
 	json_object_object_add(object, "default", value[0] ? json_object_new_string(value) : NULL);
 	json_object_object_add(object, "min", bound_json(key, key->min));
 	json_object_object_add(object, "max", bound_json(key, key->max));
-	json_object_object_add(object, "applies", json_object_new_string(config_effect_name(key->effect)));
+	json_object_object_add(object, "applies",
+			       json_object_new_string(config_effect_name(key->effect)));
 	json_object_object_add(object, "meaning", json_object_new_string(key->meaning));
 	json_object_array_add(list, object);
 }
@@ -274,10 +307,12 @@ config_keys_json(void)
 			add_key(list, "volume", "volume", &volume_keys[i], &usual->config.volumes);
 		for (int i = 0; i < volume_key_count; i++) {
 			if (volume_keys[i].common)
-				add_key(list, "gateway", "volumes", &volume_keys[i], &usual->config.volumes);
+				add_key(list, "gateway", "volumes", &volume_keys[i],
+					&usual->config.volumes);
 		}
 		for (int i = 0; i < gateway_key_count; i++)
-			add_key(list, "gateway", gateway_keys[i].section, &gateway_keys[i], &usual->config);
+			add_key(list, "gateway", gateway_keys[i].section, &gateway_keys[i],
+				&usual->config);
 		gateway_file_free(usual);
 	}
 	free(faults);

@@ -32,7 +32,7 @@ static bool
 find_volume(const struct device_address *device, const uint8_t *volume_uuid, const char *except,
 	    char out[LAYOUT_NAME_MAX + 1])
 {
-	char (*names)[LAYOUT_NAME_MAX + 1] = calloc(VOLUMES_MAX, sizeof(*names));
+	char(*names)[LAYOUT_NAME_MAX + 1] = calloc(VOLUMES_MAX, sizeof(*names));
 	struct volume_file *file = malloc(sizeof(*file));
 	struct config_faults *faults = malloc(sizeof(*faults));
 	int count = names && file && faults ? volume_config_list(names, VOLUMES_MAX) : 0;
@@ -43,7 +43,9 @@ find_volume(const struct device_address *device, const uint8_t *volume_uuid, con
 
 		if (except && strcmp(names[i], except) == 0)
 			continue;
-		/* Its members are its own also while there is a fault in its file: what can be read of it counts. */
+		/* Its members are its own also while there is a fault in its file: what can be read
+		 * of it counts.
+		 */
 		faults->count = faults->passed_over = 0;
 		if (volume_file_read(names[i], file, faults) == 0)
 			volume_file_free(file);

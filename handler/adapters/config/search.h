@@ -4,12 +4,14 @@
 
 #include "config.h"
 
-/* A volume whose configuration, as far as it can be read, lists the device (by any portal that the two share) or has this
- * UUID (NULL: that is not looked at).  False: none. */
+/* A volume whose configuration, as far as it can be read, lists the device (by any portal that the
+ * two share) or has this UUID (NULL: that is not looked at).  False: none.
+ */
 bool config_holder(const struct device_address *device, const uint8_t volume_uuid[16],
 		   char holder[LAYOUT_NAME_MAX + 1]);
 
-/* Another volume's file than that of `name`, as far as it can be read, has this UUID.  False: none. */
+/* Another volume's file than that of `name`, as far as it can be read, has this UUID.  False: none.
+ */
 bool config_copy(const char *name, const uint8_t volume_uuid[16], char copy[LAYOUT_NAME_MAX + 1]);
 
 /* The same LUN of the same target, by at least one common portal. */

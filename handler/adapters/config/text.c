@@ -1,7 +1,8 @@
 /* config/text.c - see text.h.
  *
- * One pass, a line at a time; a line that is wrong is reported and passed over, so all faults of a file are found at once.
- * A change replaces, adds or removes one line, and leaves all others as they are, byte for byte.
+ * One pass, a line at a time; a line that is wrong is reported and passed over, so all faults of a
+ * file are found at once.  A change replaces, adds or removes one line, and leaves all others as
+ * they are, byte for byte.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -12,7 +13,6 @@
 #include <strings.h>
 
 #include "text.h"
-
 
 /* --- text that is quoted --- */
 
@@ -27,7 +27,12 @@ static size_t
 character_bytes(const char *text)
 {
 	unsigned char first = (unsigned char)text[0], second = first ? (unsigned char)text[1] : 0;
-	size_t bytes = first < 0x80 ? 1 : first < 0xc2 ? 0 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : first < 0xf5 ? 4 : 0;
+	size_t bytes = first < 0x80   ? 1
+		       : first < 0xc2 ? 0
+		       : first < 0xe0 ? 2
+		       : first < 0xf0 ? 3
+		       : first < 0xf5 ? 4
+				      : 0;
 
 	for (size_t i = 1; i < bytes; i++) {
 		if (!goes_on(text[i]))
@@ -68,7 +73,8 @@ make_fit(char *text)
 /* --- faults --- */
 
 void
-config_fault_add(struct config_faults *faults, int line, const char *key, const char *remedy, const char *format, ...)
+config_fault_add(struct config_faults *faults, int line, const char *key, const char *remedy,
+		 const char *format, ...)
 {
 	struct config_fault *fault;
 	va_list arguments;
@@ -89,12 +95,15 @@ config_fault_add(struct config_faults *faults, int line, const char *key, const 
 	make_fit(fault->key);
 }
 
-/* Those of the file as a whole come last: what is missing may be missing for what is wrong elsewhere. */
+/* Those of the file as a whole come last: what is missing may be missing for what is wrong
+ * elsewhere.
+ */
 static int
 compare_faults(const void *a, const void *b)
 {
 	const struct config_fault *one = a, *other = b;
-	int x = one->line > 0 ? one->line : CONFIG_LINES_MAX + 1, y = other->line > 0 ? other->line : CONFIG_LINES_MAX + 1;
+	int x = one->line > 0 ? one->line : CONFIG_LINES_MAX + 1,
+	    y = other->line > 0 ? other->line : CONFIG_LINES_MAX + 1;
 
 	return x - y;
 }
@@ -112,8 +121,8 @@ config_fault_format(const struct config_fault *fault, const char *file, char *ou
 
 	if (fault->line > 0)
 		snprintf(place, sizeof(place), ":%d", fault->line);
-	snprintf(out, size, "%s%s: %s%s%s%s%s", file, place, fault->key, fault->key[0] ? ": " : "", fault->what,
-		 fault->remedy[0] ? "; " : "", fault->remedy);
+	snprintf(out, size, "%s%s: %s%s%s%s%s", file, place, fault->key, fault->key[0] ? ": " : "",
+		 fault->what, fault->remedy[0] ? "; " : "", fault->remedy);
 	if (size > 0)
 		cut_end(out);
 }
@@ -207,7 +216,8 @@ characters_are_fit(const char *text, size_t length, struct config_faults *faults
 		}
 	}
 	if (line > CONFIG_LINES_MAX) {
-		config_fault_add(faults, 0, "", "make it shorter", "it has more than %d lines", CONFIG_LINES_MAX);
+		config_fault_add(faults, 0, "", "make it shorter", "it has more than %d lines",
+				 CONFIG_LINES_MAX);
 		return false;
 	}
 	return true;
@@ -217,9 +227,9 @@ characters_are_fit(const char *text, size_t length, struct config_faults *faults
 struct reader {
 	struct config_text *out;
 	struct config_faults *faults;
-	const char *section;	/* NULL: above the first heading */
+	const char *section; /* NULL: above the first heading */
 	size_t section_length;
-	bool unfit;		/* the heading was reported: so what stands below it need not be */
+	bool unfit; /* the heading was reported: so what stands below it need not be */
 	int line;
 };
 
@@ -249,11 +259,14 @@ name_is_fit(const char *name, size_t length)
 	return true;
 }
 
-/* [start .. end) begins with '['.  One with something behind it is a heading all the same: else all below it would be wrong. */
+/* [start .. end) begins with '['.  One with something behind it is a heading all the same: else all
+ * below it would be wrong.
+ */
 static void
 read_heading(struct reader *reader, const char *start, const char *end)
 {
-	const char *name = skip_blanks(start + 1), *bracket = memchr(start, ']', (size_t)(end - start)), *name_end;
+	const char *name = skip_blanks(start + 1),
+		   *bracket = memchr(start, ']', (size_t)(end - start)), *name_end;
 	bool fit;
 
 	if (end[-1] == ']')
@@ -261,16 +274,19 @@ read_heading(struct reader *reader, const char *start, const char *end)
 	name_end = bracket && bracket > name ? trimmed_end(name, bracket) : name;
 	fit = name_is_fit(name, (size_t)(name_end - name));
 	if (bracket && fit && name_end == name) {
-		config_fault_add(reader->faults, reader->line, "", "write [section]", "the heading of a section is empty");
+		config_fault_add(reader->faults, reader->line, "", "write [section]",
+				 "the heading of a section is empty");
 		return;
 	}
 	if (bracket && !fit)
-		config_fault_add(reader->faults, reader->line, "",
-				 "iraid.conf(5) has all sections; what stands below it is passed over",
-				 "section [%.*s] is not known",
-				 text_fit(name, name_end - name < 64 ? (int)(name_end - name) : 64), name);
+		config_fault_add(
+			reader->faults, reader->line, "",
+			"iraid.conf(5) has all sections; what stands below it is passed over",
+			"section [%.*s] is not known",
+			text_fit(name, name_end - name < 64 ? (int)(name_end - name) : 64), name);
 	else if (bracket != end - 1)
-		config_fault_add(reader->faults, reader->line, "", "write [section]; comments have lines of their own",
+		config_fault_add(reader->faults, reader->line, "",
+				 "write [section]; comments have lines of their own",
 				 "the heading of a section does not end with ]");
 	if (!bracket)
 		return;
@@ -280,10 +296,12 @@ read_heading(struct reader *reader, const char *start, const char *end)
 }
 
 static int
-add_item(struct reader *reader, const char *key, const char *key_end, const char *value, const char *value_end)
+add_item(struct reader *reader, const char *key, const char *key_end, const char *value,
+	 const char *value_end)
 {
 	struct config_text *out = reader->out;
-	struct config_item *more = realloc(out->items, sizeof(*more) * (size_t)(out->count + 1)), *item;
+	struct config_item *more = realloc(out->items, sizeof(*more) * (size_t)(out->count + 1)),
+			   *item;
 
 	if (!more)
 		return -ENOMEM;
@@ -304,15 +322,18 @@ read_key(struct reader *reader, const char *start, const char *end)
 	const char *equals = memchr(start, '=', (size_t)(end - start)), *value, *key_end;
 
 	if (!reader->section) {
-		config_fault_add(reader->faults, reader->line, "", "put the section's heading above it, for example [volume]",
+		config_fault_add(reader->faults, reader->line, "",
+				 "put the section's heading above it, for example [volume]",
 				 "this line is in no section");
 		return 0;
 	}
 	if (reader->unfit)
 		return 0;
 	if (!equals) {
-		config_fault_add(reader->faults, reader->line, "", "write key = value, or put # in front of a comment",
-				 "the line is neither \"key = value\", nor [section], nor a comment");
+		config_fault_add(
+			reader->faults, reader->line, "",
+			"write key = value, or put # in front of a comment",
+			"the line is neither \"key = value\", nor [section], nor a comment");
 		return 0;
 	}
 	key_end = trimmed_end(start, equals);
@@ -331,7 +352,8 @@ read_line(struct reader *reader, const char *line)
 	const char *start = skip_blanks(line), *end = trimmed_end(line, line_end(line));
 
 	if (!is_utf8(line, end)) {
-		config_fault_add(reader->faults, reader->line, "", "write the file as plain text in UTF-8", "it is not UTF-8");
+		config_fault_add(reader->faults, reader->line, "",
+				 "write the file as plain text in UTF-8", "it is not UTF-8");
 		return 0;
 	}
 	if (start >= end || is_comment(start))
@@ -344,7 +366,8 @@ read_line(struct reader *reader, const char *line)
 }
 
 int
-config_text_parse(const char *text, size_t length, struct config_text *out, struct config_faults *faults)
+config_text_parse(const char *text, size_t length, struct config_text *out,
+		  struct config_faults *faults)
 {
 	struct reader reader = { .out = out, .faults = faults, .line = 1 };
 	char *copy;
@@ -356,7 +379,8 @@ config_text_parse(const char *text, size_t length, struct config_text *out, stru
 		length -= 3;
 	}
 	if (length >= 2 && (memcmp(text, "\xff\xfe", 2) == 0 || memcmp(text, "\xfe\xff", 2) == 0)) {
-		config_fault_add(faults, 0, "", "write the file as plain text in UTF-8", "it is UTF-16");
+		config_fault_add(faults, 0, "", "write the file as plain text in UTF-8",
+				 "it is UTF-16");
 		return 0;
 	}
 	if (length == 0 || !characters_are_fit(text, length, faults))
@@ -441,7 +465,8 @@ is_heading(const char *start, const char *section)
 {
 	size_t length = strlen(section);
 
-	return *start == '[' && strncasecmp(start + 1, section, length) == 0 && start[1 + length] == ']';
+	return *start == '[' && strncasecmp(start + 1, section, length) == 0 &&
+	       start[1 + length] == ']';
 }
 
 int

@@ -1,7 +1,7 @@
 /* config/value.c - values of keys: from text, as text, as JSON, compared.
  *
- * Times carry a unit, so that nobody has to remember which key counts seconds and which milliseconds; sizes are
- * binary, as everywhere in the iraid command.
+ * Times carry a unit, so that nobody has to remember which key counts seconds and which
+ * milliseconds; sizes are binary, as everywhere in the iraid command.
  */
 #include <arpa/inet.h>
 #include <ctype.h>
@@ -26,11 +26,14 @@ struct unit {
 	uint64_t factor;
 };
 
-static const struct unit time_units[] = {	/* in milliseconds; the last that fits is written */
-	{ "ms", 1 }, { "s", 1000 }, { "min", 60000 }, { "h", 3600000 }, { "d", 86400000 }, { NULL, 0 },
+static const struct unit time_units[] = {
+	/* in milliseconds; the last that fits is written */
+	{ "ms", 1 },	  { "s", 1000 },     { "min", 60000 },
+	{ "h", 3600000 }, { "d", 86400000 }, { NULL, 0 },
 };
 static const struct unit size_units[] = {
-	{ "", 1 }, { "K", 1ull << 10 }, { "M", 1ull << 20 }, { "G", 1ull << 30 }, { "T", 1ull << 40 }, { NULL, 0 },
+	{ "", 1 },	     { "K", 1ull << 10 }, { "M", 1ull << 20 },
+	{ "G", 1ull << 30 }, { "T", 1ull << 40 }, { NULL, 0 },
 };
 
 static void
@@ -88,7 +91,8 @@ read_with_unit(const char *text, const struct unit *units, uint64_t *out)
 		size_t length = strlen(units->name);
 
 		if (strncasecmp(given, units->name, length) != 0 ||
-		    (given[length] != '\0' && (units->factor < 1024 || strcasecmp(given + length, "iB") != 0)))
+		    (given[length] != '\0' &&
+		     (units->factor < 1024 || strcasecmp(given + length, "iB") != 0)))
 			continue;
 		if (number > UINT64_MAX / units->factor)
 			return false;
@@ -108,7 +112,8 @@ wrong(struct config_fault *fault, const char *remedy, const char *text, const ch
 
 /* number: in what the key counts, times `factor`. */
 static bool
-within(const struct config_key *key, uint64_t number, uint64_t factor, const char *text, struct config_fault *fault)
+within(const struct config_key *key, uint64_t number, uint64_t factor, const char *text,
+       struct config_fault *fault)
 {
 	char least[40], most[40], remedy[128];
 
@@ -117,11 +122,13 @@ within(const struct config_key *key, uint64_t number, uint64_t factor, const cha
 	config_bound_format(key, key->min, least, sizeof(least));
 	config_bound_format(key, key->max, most, sizeof(most));
 	snprintf(remedy, sizeof(remedy), "choose %s to %s", least, most);
-	return wrong(fault, remedy, text, number < key->min * factor ? "is too little" : "is too much");
+	return wrong(fault, remedy, text,
+		     number < key->min * factor ? "is too little" : "is too much");
 }
 
 static bool
-read_time(const struct config_key *key, const char *text, uint64_t factor, uint32_t *out, struct config_fault *fault)
+read_time(const struct config_key *key, const char *text, uint64_t factor, uint32_t *out,
+	  struct config_fault *fault)
 {
 	uint64_t milliseconds, number;
 	const char *unit;
@@ -135,7 +142,8 @@ read_time(const struct config_key *key, const char *text, uint64_t factor, uint3
 	if (!read_with_unit(text, time_units, &milliseconds))
 		return wrong(fault, "write 500ms, 5s, 2min, 1h or 1d", text, "is not a time");
 	if (milliseconds % factor != 0)
-		return wrong(fault, "write it in seconds, for example 5s", text, "is not a whole number of seconds");
+		return wrong(fault, "write it in seconds, for example 5s", text,
+			     "is not a whole number of seconds");
 	if (!within(key, milliseconds, factor, text, fault))
 		return false;
 	*out = (uint32_t)(milliseconds / factor);
@@ -148,8 +156,10 @@ read_rate(const struct config_key *key, const char *text, uint64_t *out, struct 
 	uint64_t bytes;
 
 	if (!read_with_unit(text, size_units, &bytes))
-		return wrong(fault, "write bytes a second, or a number with K, M, G or T (1024 times more each), for example "
-			     "10M", text, "is not a rate");
+		return wrong(fault,
+			     "write bytes a second, or a number with K, M, G or T (1024 times more "
+			     "each), for example 10M",
+			     text, "is not a rate");
 	if (!within(key, bytes, 1, text, fault))
 		return false;
 	*out = bytes;
@@ -157,7 +167,8 @@ read_rate(const struct config_key *key, const char *text, uint64_t *out, struct 
 }
 
 static bool
-read_count(const struct config_key *key, const char *text, uint32_t *out, struct config_fault *fault)
+read_count(const struct config_key *key, const char *text, uint32_t *out,
+	   struct config_fault *fault)
 {
 	const char *unit;
 	uint64_t number;
@@ -192,7 +203,8 @@ read_uuid(const char *text, uint8_t out[16], struct config_fault *fault)
 	uint8_t uuid[16];
 
 	if (uuid_parse(text, uuid) != 0 || uuid_is_null(uuid))
-		return wrong(fault, "iraid examine MEMBER shows the one of the superblocks", text, "is not a UUID");
+		return wrong(fault, "iraid examine MEMBER shows the one of the superblocks", text,
+			     "is not a UUID");
 	memcpy(out, uuid, 16);
 	return true;
 }
@@ -200,11 +212,14 @@ read_uuid(const char *text, uint8_t out[16], struct config_fault *fault)
 static bool
 read_initiator(const char *text, char out[224], struct config_fault *fault)
 {
-	const char *why = strlen(text) > 223 ? "an initiator's name has 5 to 223 characters" : initiator_name_fault(text);
+	const char *why = strlen(text) > 223 ? "an initiator's name has 5 to 223 characters"
+					     : initiator_name_fault(text);
 
 	if (why) {
-		snprintf(fault->what, sizeof(fault->what), "\"%.*s\": %s", text_fit(text, 240), text, why);
-		snprintf(fault->remedy, sizeof(fault->remedy), "write it as iqn.YYYY-MM.DOMAIN:NAME");
+		snprintf(fault->what, sizeof(fault->what), "\"%.*s\": %s", text_fit(text, 240),
+			 text, why);
+		snprintf(fault->remedy, sizeof(fault->remedy),
+			 "write it as iqn.YYYY-MM.DOMAIN:NAME");
 		return false;
 	}
 	snprintf(out, 224, "%s", text);
@@ -217,7 +232,8 @@ read_path(const char *text, char out[PATH_MAX], struct config_fault *fault)
 	bool none = strcmp(text, "none") == 0;
 
 	if (!none && text[0] != '/')
-		return wrong(fault, "give the whole path, from /, or none", text, "is not an absolute path");
+		return wrong(fault, "give the whole path, from /, or none", text,
+			     "is not an absolute path");
 	if (strlen(text) >= PATH_MAX)
 		return wrong(fault, "choose a shorter path", text, "is too long");
 	snprintf(out, PATH_MAX, "%s", none ? "" : text);
@@ -231,9 +247,11 @@ read_device(const char *text, struct volume_config *config, struct config_fault 
 	struct fault why;
 
 	if (device_address_parse(text, &device, &why) != 0) {
-		snprintf(fault->what, sizeof(fault->what), "\"%.*s\": %.160s", text_fit(text, 300), text, why.message);
+		snprintf(fault->what, sizeof(fault->what), "\"%.*s\": %.160s", text_fit(text, 300),
+			 text, why.message);
 		snprintf(fault->remedy, sizeof(fault->remedy),
-			 "write PORTAL/IQN/LUN, for example 10.0.0.1:3260/iqn.2026-01.org.example:disk/0");
+			 "write PORTAL/IQN/LUN, for example "
+			 "10.0.0.1:3260/iqn.2026-01.org.example:disk/0");
 		return false;
 	}
 	/* Two sessions to one LUN would fence each other for ever. */
@@ -262,14 +280,19 @@ read_spare(const char *text, struct spare_pool *pool, struct config_fault *fault
 	memcpy(device, text, length);
 	device[length] = '\0';
 	if (device_address_parse(device, &spare.device, &why) != 0) {
-		snprintf(fault->what, sizeof(fault->what), "\"%.*s\": %.160s", text_fit(device, 300), device, why.message);
-		snprintf(fault->remedy, sizeof(fault->remedy), "write PORTAL/IQN/LUN size=BYTES block=BYTES");
+		snprintf(fault->what, sizeof(fault->what), "\"%.*s\": %.160s",
+			 text_fit(device, 300), device, why.message);
+		snprintf(fault->remedy, sizeof(fault->remedy),
+			 "write PORTAL/IQN/LUN size=BYTES block=BYTES");
 		return false;
 	}
 	if (sscanf(text + length, " size=%19llu block=%4u%n", &size, &block, &used) != 2 ||
-	    text[length + (size_t)used] != '\0' || size < LAYOUT_MEMBER_BYTES_MIN || size > INT64_MAX ||
-	    (block != 512 && block != 4096))
-		return wrong(fault, "take the line out and run: iraid add-spare --gateway DEVICE, which measures it", text,
+	    text[length + (size_t)used] != '\0' || size < LAYOUT_MEMBER_BYTES_MIN ||
+	    size > INT64_MAX || (block != 512 && block != 4096))
+		return wrong(fault,
+			     "take the line out and run: iraid add-spare --gateway DEVICE, which "
+			     "measures it",
+			     text,
 			     "does not end with size=BYTES block=512 or block=4096, as they are");
 	for (int i = 0; i < pool->count; i++) {
 		if (device_address_same(&pool->spares[i].device, &spare.device))
@@ -289,8 +312,8 @@ config_spare_format(const struct pool_spare *spare, char out[DEVICE_TEXT_MAX + 6
 	char device[DEVICE_TEXT_MAX];
 
 	device_address_format(&spare->device, device);
-	snprintf(out, DEVICE_TEXT_MAX + 64, "%s size=%llu block=%u", device, (unsigned long long)spare->size_bytes,
-		 spare->block_bytes);
+	snprintf(out, DEVICE_TEXT_MAX + 64, "%s size=%llu block=%u", device,
+		 (unsigned long long)spare->size_bytes, spare->block_bytes);
 }
 
 /* A local name or an address; strict enough that it can be an argument of a program. */
@@ -304,7 +327,8 @@ read_mail(const char *text, struct gateway_config *config, struct config_fault *
 	if (!good)
 		return wrong(fault, "write NAME@HOST, one a line", text, "is not a mail address");
 	if (config->mail_count == GATEWAY_MAILS_MAX)
-		return wrong(fault, "mail to a list, or take some out", text, "is one address more than can be");
+		return wrong(fault, "mail to a list, or take some out", text,
+			     "is one address more than can be");
 	snprintf(config->mail[config->mail_count++], sizeof(config->mail[0]), "%s", text);
 	return true;
 }
@@ -318,7 +342,8 @@ read_severity(const char *text, uint32_t *out, struct config_fault *fault)
 			return true;
 		}
 	}
-	return wrong(fault, "choose critical, error, warning, notice or info", text, "is not a severity");
+	return wrong(fault, "choose critical, error, warning, notice or info", text,
+		     "is not a severity");
 }
 
 static bool
@@ -327,14 +352,16 @@ read_address(const char *text, char out[64], struct config_fault *fault)
 	struct in6_addr binary;
 
 	if (inet_pton(AF_INET, text, &binary) != 1 && inet_pton(AF_INET6, text, &binary) != 1)
-		return wrong(fault, "write one of this machine's, for example 127.0.0.1, ::1 or 0.0.0.0", text,
-			     "is not an IP address");
+		return wrong(fault,
+			     "write one of this machine's, for example 127.0.0.1, ::1 or 0.0.0.0",
+			     text, "is not an IP address");
 	snprintf(out, 64, "%s", text);
 	return true;
 }
 
 bool
-config_value_read(const struct config_key *key, const char *text, void *base, struct config_fault *fault)
+config_value_read(const struct config_key *key, const char *text, void *base,
+		  struct config_fault *fault)
 {
 	void *field = (char *)base + key->offset;
 
@@ -386,10 +413,12 @@ config_value_format(const struct config_key *key, const void *base, char out[CON
 		snprintf(out, CONFIG_VALUE_MAX, "%s", (const char *)field);
 		break;
 	case CONFIG_PATH:
-		snprintf(out, CONFIG_VALUE_MAX, "%s", *(const char *)field ? (const char *)field : "none");
+		snprintf(out, CONFIG_VALUE_MAX, "%s",
+			 *(const char *)field ? (const char *)field : "none");
 		break;
 	case CONFIG_SECONDS:
-		format_number(*(const uint32_t *)field * 1000ull, time_units, out, CONFIG_VALUE_MAX);
+		format_number(*(const uint32_t *)field * 1000ull, time_units, out,
+			      CONFIG_VALUE_MAX);
 		break;
 	case CONFIG_MILLISECONDS:
 		if (*(const uint32_t *)field == 0)
@@ -407,7 +436,8 @@ config_value_format(const struct config_key *key, const void *base, char out[CON
 		snprintf(out, CONFIG_VALUE_MAX, "%s", *(const bool *)field ? "yes" : "no");
 		break;
 	case CONFIG_SEVERITY:
-		snprintf(out, CONFIG_VALUE_MAX, "%s", severities[*(const uint32_t *)field % SEVERITIES]);
+		snprintf(out, CONFIG_VALUE_MAX, "%s",
+			 severities[*(const uint32_t *)field % SEVERITIES]);
 		break;
 	case CONFIG_DEVICES:
 	case CONFIG_SPARES:
@@ -450,7 +480,8 @@ config_value_same(const struct config_key *key, const void *a, const void *b)
 {
 	const char *one = (const char *)a + key->offset, *other = (const char *)b + key->offset;
 
-	if (key->kind == CONFIG_INITIATOR || key->kind == CONFIG_PATH || key->kind == CONFIG_ADDRESS)
+	if (key->kind == CONFIG_INITIATOR || key->kind == CONFIG_PATH ||
+	    key->kind == CONFIG_ADDRESS)
 		return strcmp(one, other) == 0;
 	return memcmp(one, other, field_bytes(key)) == 0;
 }
@@ -483,15 +514,18 @@ list_json(const struct config_key *key, const void *base)
 
 		device_address_format(&gateway->pool.spares[i].device, text);
 		json_object_object_add(spare, "device", json_object_new_string(text));
-		json_object_object_add(spare, "size_bytes",
-				       json_object_new_int64((int64_t)gateway->pool.spares[i].size_bytes));
-		json_object_object_add(spare, "block_bytes", json_object_new_int64(gateway->pool.spares[i].block_bytes));
+		json_object_object_add(
+			spare, "size_bytes",
+			json_object_new_int64((int64_t)gateway->pool.spares[i].size_bytes));
+		json_object_object_add(spare, "block_bytes",
+				       json_object_new_int64(gateway->pool.spares[i].block_bytes));
 		json_object_array_add(list, spare);
 	}
 	return list;
 }
 
-/* Times in seconds or milliseconds, rates in bytes a second, a path that is none as an empty text. */
+/* Times in seconds or milliseconds, rates in bytes a second, a path that is none as an empty text.
+ */
 json_object *
 config_value_json(const struct config_key *key, const void *base)
 {
@@ -504,7 +538,7 @@ config_value_json(const struct config_key *key, const void *base)
 	case CONFIG_NUMBER:
 		return json_object_new_int64(*(const uint32_t *)field);
 	case CONFIG_RATE:
-		return json_object_new_int64((int64_t)*(const uint64_t *)field);
+		return json_object_new_int64((int64_t) * (const uint64_t *)field);
 	case CONFIG_BOOL:
 		return json_object_new_boolean(*(const bool *)field);
 	case CONFIG_PATH:

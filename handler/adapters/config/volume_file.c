@@ -1,8 +1,9 @@
 /* config/volume_file.c - see volume_file.h.
  *
- * A file is changed by changing lines: what is to be there is compared with what the file says now, and only the
- * lines that differ are touched.  The outcome is read again before it replaces the file: if it does not say exactly what
- * it should (a form nobody thought of), the file stays, and the administrator is told.
+ * A file is changed by changing lines: what is to be there is compared with what the file says now,
+ * and only the lines that differ are touched.  The outcome is read again before it replaces the
+ * file: if it does not say exactly what it should (a form nobody thought of), the file stays, and
+ * the administrator is told.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -84,7 +85,8 @@ check_rates(struct volume_file *file, struct config_faults *faults)
 	} else {
 		config_value_format(&volume_keys[min], config, least);
 		config_value_format(&volume_keys[max], config, most);
-		config_fault_add(faults, file->lines[min], "sync_rate_min", "choose a minimum that is not above the maximum",
+		config_fault_add(faults, file->lines[min], "sync_rate_min",
+				 "choose a minimum that is not above the maximum",
 				 "%.40s is above sync_rate_max, %.40s", least, most);
 	}
 }
@@ -98,26 +100,32 @@ check_whole(struct volume_file *file, struct config_faults *faults)
 
 	for (int i = 0; i < volume_key_count; i++) {
 		if (volume_keys[i].required && file->lines[i] == 0)
-			config_fault_add(faults, 0, volume_keys[i].name,
-					 volume_keys[i].kind == CONFIG_UUID
-						 ? "take the one of the superblocks: iraid examine MEMBER"
-						 : "write a line \"member = PORTAL/IQN/LUN\" for each, below [volume]",
-					 "it is missing");
+			config_fault_add(
+				faults, 0, volume_keys[i].name,
+				volume_keys[i].kind == CONFIG_UUID
+					? "take the one of the superblocks: iraid examine MEMBER"
+					: "write a line \"member = PORTAL/IQN/LUN\" for each, "
+					  "below [volume]",
+				"it is missing");
 	}
 	for (int i = 0; i < faults->count; i++)
 		bad_member |= strcmp(faults->list[i].key, "member") == 0;
 	if (file->lines[members] != 0 && config->device_count < 2 && !bad_member)
-		config_fault_add(faults, file->lines[members], "member", "write a line for each of them",
-				 "a volume has 2 members at least, here is %d", config->device_count);
+		config_fault_add(faults, file->lines[members], "member",
+				 "write a line for each of them",
+				 "a volume has 2 members at least, here is %d",
+				 config->device_count);
 	check_rates(file, faults);
 }
 
 int
-volume_file_parse(const char *text, size_t length, const struct volume_config *defaults, struct volume_file *out,
-		  struct config_faults *faults)
+volume_file_parse(const char *text, size_t length, const struct volume_config *defaults,
+		  struct volume_file *out, struct config_faults *faults)
 {
 	struct config_sink sink = {
-		.find = find_volume_key, .sections = "[volume]", .owner = out,
+		.find = find_volume_key,
+		.sections = "[volume]",
+		.owner = out,
 		.tables = { { volume_keys, volume_key_count, out->lines } },
 	};
 	struct config_text parsed;
@@ -141,7 +149,8 @@ bool
 volume_config_same(const struct volume_config *a, const struct volume_config *b)
 {
 	for (int i = 0; i < volume_key_count; i++) {
-		if (volume_keys[i].kind != CONFIG_DEVICES && !config_value_same(&volume_keys[i], a, b))
+		if (volume_keys[i].kind != CONFIG_DEVICES &&
+		    !config_value_same(&volume_keys[i], a, b))
 			return false;
 	}
 	if (a->device_count != b->device_count)
@@ -165,7 +174,8 @@ read_text(const char *name, struct volume_file *out, struct config_faults *fault
 {
 	struct volume_config *defaults = malloc(sizeof(*defaults));
 	size_t length;
-	int error = defaults ? file_read(out->path, CONFIG_FILE_BYTES_MAX, &out->text, &length) : -ENOMEM;
+	int error = defaults ? file_read(out->path, CONFIG_FILE_BYTES_MAX, &out->text, &length)
+			     : -ENOMEM;
 
 	if (error == 0) {
 		volume_config_defaults(defaults, name);
@@ -173,13 +183,14 @@ read_text(const char *name, struct volume_file *out, struct config_faults *fault
 		if (error == 0 && faults->count > 0)
 			error = -EINVAL;
 	} else if (error == -ENOENT) {
-		config_fault_add(faults, 0, "", "'iraid list' shows those there are", "there is no volume \"%s\", no such file",
-				 name);
+		config_fault_add(faults, 0, "", "'iraid list' shows those there are",
+				 "there is no volume \"%s\", no such file", name);
 	} else if (error == -EFBIG) {
-		config_fault_add(faults, 0, "", "make it shorter", "it is longer than %u bytes", CONFIG_FILE_BYTES_MAX);
+		config_fault_add(faults, 0, "", "make it shorter", "it is longer than %u bytes",
+				 CONFIG_FILE_BYTES_MAX);
 	} else if (error != -ENOMEM) {
-		config_fault_add(faults, 0, "", "correct its permissions or the disk", "it can't be read: %s",
-				 strerror(-error));
+		config_fault_add(faults, 0, "", "correct its permissions or the disk",
+				 "it can't be read: %s", strerror(-error));
 	}
 	free(defaults);
 	return error;
@@ -196,7 +207,8 @@ volume_file_read(const char *name, struct volume_file *out, struct config_faults
 	snprintf(out->path, sizeof(out->path), "\"%.80s\"", name);
 	if (why)
 		config_fault_add(faults, 0, "", "choose another name", "%s", why);
-	if (error == 0 && snprintf(out->path, sizeof(out->path), "%s/%s" VOLUME_SUFFIX, folder, name) >= PATH_MAX)
+	if (error == 0 &&
+	    snprintf(out->path, sizeof(out->path), "%s/%s" VOLUME_SUFFIX, folder, name) >= PATH_MAX)
 		error = -ENAMETOOLONG;
 	if (error == 0)
 		error = read_text(name, out, faults);
@@ -276,7 +288,9 @@ config_template_key(FILE *out, const struct config_key *key, const void *base, b
 	fprintf(out, "%s%s = %s\n", as_comment ? "#" : "", key->name, value);
 }
 
-/* The text of a file that says *config, every key of it explained; what is as in *defaults is a comment.  malloc'ed. */
+/* The text of a file that says *config, every key of it explained; what is as in *defaults is a
+ * comment.  malloc'ed.
+ */
 static char *
 volume_template(const struct volume_config *config, const struct volume_config *defaults)
 {
@@ -286,10 +300,15 @@ volume_template(const struct volume_config *config, const struct volume_config *
 
 	if (!out)
 		return NULL;
-	fprintf(out, "# Volume %s. iraid.conf(5) explains the keys. iraid config check %s finds faults in this file;\n"
-		"# iraid config reload %s applies changes. A line with # in front shows the default.\n"
-		"# This file has the addresses of the members and the logins. All else is in their superblocks.\n\n"
-		"[volume]\n", config->name, config->name, config->name);
+	fprintf(out,
+		"# Volume %s. iraid.conf(5) explains the keys. iraid config check %s finds faults "
+		"in this file;\n"
+		"# iraid config reload %s applies changes. A line with # in front shows the "
+		"default.\n"
+		"# This file has the addresses of the members and the logins. All else is in their "
+		"superblocks.\n\n"
+		"[volume]\n",
+		config->name, config->name, config->name);
 	for (int i = 0; i < volume_key_count; i++) {
 		const struct config_key *key = &volume_keys[i];
 		bool given = key->required || key->kind == CONFIG_INITIATOR ||
@@ -314,7 +333,7 @@ volume_template(const struct volume_config *config, const struct volume_config *
 struct edit {
 	const struct volume_config *wanted;
 	struct volume_config defaults;
-	struct volume_file now;		/* the text, and what it says so far */
+	struct volume_file now; /* the text, and what it says so far */
 	struct config_faults faults;
 };
 
@@ -322,10 +341,13 @@ static int
 look_again(struct edit *edit)
 {
 	edit->faults.count = edit->faults.passed_over = 0;
-	return volume_file_parse(edit->now.text, strlen(edit->now.text), &edit->defaults, &edit->now, &edit->faults);
+	return volume_file_parse(edit->now.text, strlen(edit->now.text), &edit->defaults,
+				 &edit->now, &edit->faults);
 }
 
-/* A line of its own, where it is expected: behind `after`, its own comment, or the last line of the section. */
+/* A line of its own, where it is expected: behind `after`, its own comment, or the last line of the
+ * section.
+ */
 static int
 insert_line(struct edit *edit, int after, const char *key, const char *value)
 {
@@ -336,7 +358,7 @@ insert_line(struct edit *edit, int after, const char *key, const char *value)
 		after = config_line_commented(edit->now.text, SECTION, key);
 	if (after == 0)
 		after = config_section_end(edit->now.text, SECTION);
-	if (after == 0) {	/* no such section: it was of another spelling, or is missing */
+	if (after == 0) { /* no such section: it was of another spelling, or is missing */
 		after = config_lines(edit->now.text);
 		error = config_line_insert(&edit->now.text, after++, "[" SECTION "]");
 	}
@@ -373,8 +395,10 @@ add_or_change_device(struct edit *edit, const struct device_address *device)
 
 	device_address_format(device, wanted);
 	if (index < 0)
-		return insert_line(edit, now->device_count > 0 ? edit->now.device_lines[now->device_count - 1] : 0,
-				   "member", wanted);
+		return insert_line(
+			edit,
+			now->device_count > 0 ? edit->now.device_lines[now->device_count - 1] : 0,
+			"member", wanted);
 	device_address_format(&now->devices[index], is);
 	if (strcmp(is, wanted) == 0)
 		return 0;
@@ -395,7 +419,7 @@ edit_devices(struct edit *edit)
 		error = config_line_remove(&edit->now.text, edit->now.device_lines[i]);
 		if (error == 0)
 			error = look_again(edit);
-		i = -1;		/* from the beginning: it was parsed anew */
+		i = -1; /* from the beginning: it was parsed anew */
 	}
 	return error;
 }
@@ -412,7 +436,8 @@ edit_text(struct edit *edit)
 	}
 	if (error == 0)
 		error = edit_devices(edit);
-	if (error == 0 && (edit->faults.count > 0 || !volume_config_same(&edit->now.config, edit->wanted)))
+	if (error == 0 &&
+	    (edit->faults.count > 0 || !volume_config_same(&edit->now.config, edit->wanted)))
 		error = -EINVAL;
 	return error;
 }
@@ -466,8 +491,8 @@ volume_config_write(const struct volume_config *config, struct fault *fault)
 			config_faults_tell(&edit->faults, edit->now.path, error, fault);
 		else if (error == -EINVAL)
 			fault_errno(fault, error,
-				    "%s%s can't be changed as it is written; write one section [volume] with "
-				    "one key a line, as iraid.conf(5) shows",
+				    "%s%s can't be changed as it is written; write one section "
+				    "[volume] with one key a line, as iraid.conf(5) shows",
 				    config->name, VOLUME_SUFFIX);
 	}
 	if (error == 0)

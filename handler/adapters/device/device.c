@@ -128,10 +128,11 @@ range_fault(const struct admin_session *session, uint64_t offset_bytes, size_t l
 				 scsi_device_type_name(device->device_type));
 	if (offset_bytes % device->block_bytes != 0 || length % device->block_bytes != 0 ||
 	    offset_bytes > device->capacity_bytes || length > device->capacity_bytes - offset_bytes)
-		return fault_set(fault, FAULT_INVALID, "ask for whole blocks inside the LUN",
-				 "%s: %zu bytes at %llu are not whole blocks of %u inside its %llu bytes",
-				 label, length, (unsigned long long)offset_bytes,
-				 device->block_bytes, (unsigned long long)device->capacity_bytes);
+		return fault_set(
+			fault, FAULT_INVALID, "ask for whole blocks inside the LUN",
+			"%s: %zu bytes at %llu are not whole blocks of %u inside its %llu bytes",
+			label, length, (unsigned long long)offset_bytes, device->block_bytes,
+			(unsigned long long)device->capacity_bytes);
 	return true;
 }
 
@@ -207,8 +208,9 @@ admin_read(struct admin_session *session, uint64_t offset_bytes, void *buffer, s
 	sigpipe_begin(&guard);
 	admin_start_clock(session);
 	for (size_t done = 0; done < length && good;) {
-		size_t part = length - done < session->transfer_bytes_max ? length - done :
-			      session->transfer_bytes_max;
+		size_t part = length - done < session->transfer_bytes_max
+				      ? length - done
+				      : session->transfer_bytes_max;
 
 		good = transfer(session, false, false, offset_bytes + done,
 				(uint8_t *)buffer + done, part, fault);
@@ -235,7 +237,7 @@ synchronize(struct admin_session *session, struct fault *fault)
 	if (!good)
 		return false;
 	if (verdict == SCSI_OK || (verdict == SCSI_UNSUPPORTED && !session->device.write_cache))
-		return true;	/* or there is no cache */
+		return true; /* or there is no cache */
 	if (verdict == SCSI_TAKEN)
 		return in_use(session, fault);
 	scsi_describe(&session->request.task, session->status, text, sizeof(text));
@@ -254,8 +256,8 @@ admin_write(struct admin_session *session, uint64_t offset_bytes, const void *bu
 	sigpipe_begin(&guard);
 	admin_start_clock(session);
 	for (size_t done = 0; done < length && good;) {
-		size_t part = length - done < session->write_bytes_max ? length - done :
-			      session->write_bytes_max;
+		size_t part = length - done < session->write_bytes_max ? length - done
+								       : session->write_bytes_max;
 
 		/* Only read, where the iovec is for output. */
 		good = transfer(session, true, fua, offset_bytes + done,

@@ -1,5 +1,6 @@
-/* device/device.h - blocking iSCSI for commands of an administrator: discover, inspect, and raw I/O for
- * formatting and examining.  Every call is bounded by timeout_ms; false: with the fault.  Never used on a reactor's thread.
+/* device/device.h - blocking iSCSI for commands of an administrator: discover, inspect, and raw I/O
+ * for formatting and examining.  Every call is bounded by timeout_ms; false: with the fault.  Never
+ * used on a reactor's thread.
  */
 #ifndef IRAID_ISCSI_ADMIN_H
 #define IRAID_ISCSI_ADMIN_H

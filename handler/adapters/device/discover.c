@@ -21,7 +21,8 @@ add_target(struct discovery *discovery, const char *name)
 
 	if (discovery->count == discovery->room) {
 		int room = discovery->room * 2 + 16;
-		struct admin_target *more = realloc(discovery->targets, (size_t)room * sizeof(*more));
+		struct admin_target *more =
+			realloc(discovery->targets, (size_t)room * sizeof(*more));
 
 		if (more == NULL)
 			return false;
@@ -43,7 +44,7 @@ add_portal(struct admin_target *target, const char *address)
 		return;
 	out = target->portals[target->portal_count++];
 	snprintf(out, sizeof(target->portals[0]), "%s", address);
-	out[strcspn(out, ",")] = '\0';	/* the portal group */
+	out[strcspn(out, ",")] = '\0'; /* the portal group */
 }
 
 static const char *
@@ -59,7 +60,8 @@ static int
 read_targets(struct discovery *discovery, const char *text, size_t length)
 {
 	for (size_t at = 0; at < length; at += strlen(text + at) + 1) {
-		const char *name = value_of(text + at, "TargetName="), *address = value_of(text + at, "TargetAddress=");
+		const char *name = value_of(text + at, "TargetName="),
+			   *address = value_of(text + at, "TargetAddress=");
 
 		if (name != NULL && discovery->count == TARGETS_MAX)
 			return 0;

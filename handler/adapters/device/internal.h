@@ -19,27 +19,29 @@
 #include "adapters/iscsi/scsi.h"
 
 struct admin_session {
-	struct iscsi_context *context;	/* until it is logged in */
-	struct iscsi_connection *connection;	/* of a normal session, from then on */
-	int fd;				/* the connection's; of a discovery session our own; -1: none yet */
-	struct iscsi_task task;		/* the one under way */
-	struct member_address address;	/* iqn empty: a discovery session */
-	struct iscsi_credentials credentials;	/* without the secret */
+	struct iscsi_context *context;	     /* until it is logged in */
+	struct iscsi_connection *connection; /* of a normal session, from then on */
+	/* the connection's; of a discovery session our own; -1: none yet */
+	int fd;
+	struct iscsi_task task;		      /* the one under way */
+	struct member_address address;	      /* iqn empty: a discovery session */
+	struct iscsi_credentials credentials; /* without the secret */
 	bool chap;
 	uint32_t timeout_ms;
-	uint64_t deadline_ms;		/* of the call under way */
+	uint64_t deadline_ms; /* of the call under way */
 	struct iscsi_login login;
 	struct scsi_device device;
 	uint32_t transfer_bytes_max, write_bytes_max;
 	/* the command under way */
 	bool logging_in, done, broken;
 	int status;
-	char words[256];		/* libiscsi's, of a failed login */
+	char words[256]; /* libiscsi's, of a failed login */
 	struct scsi_request request;
 };
 
-/* SIGPIPE is blocked in this thread from begin to end, and none is left behind: libiscsi, while it logs
- * in, writes to sockets that the peer may have closed. */
+/* SIGPIPE is blocked in this thread from begin to end, and none is left behind: libiscsi, while it
+ * logs in, writes to sockets that the peer may have closed.
+ */
 struct sigpipe_guard {
 	sigset_t before;
 	bool was_pending;
@@ -64,8 +66,11 @@ bool admin_run_task(struct admin_session *session, struct scsi_task *task, unsig
 void admin_free(struct admin_session *session);
 /* Waits until session->done. */
 bool admin_wait(struct admin_session *session, const char *name, struct fault *fault);
-/* Of a discovery session.  -errno: it is of no use any more.  *text is malloc'ed, and has a zero behind its length. */
-int admin_text_ask(struct admin_session *session, const char *question, char **text, size_t *length);
+/* Of a discovery session.  -errno: it is of no use any more.  *text is malloc'ed, and has a zero
+ * behind its length.
+ */
+int
+admin_text_ask(struct admin_session *session, const char *question, char **text, size_t *length);
 void admin_text_logout(struct admin_session *session);
 /* What became of the session: error as of a socket. */
 bool

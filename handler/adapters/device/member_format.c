@@ -35,7 +35,8 @@ bool
 member_read_superblock(struct admin_session *session, struct superblock_copies *out,
 		       struct fault *fault)
 {
-	static const uint64_t offsets[2] = { LAYOUT_SUPERBLOCK_A_OFFSET, LAYOUT_SUPERBLOCK_B_OFFSET };
+	static const uint64_t offsets[2] = { LAYOUT_SUPERBLOCK_A_OFFSET,
+					     LAYOUT_SUPERBLOCK_B_OFFSET };
 	struct superblock ignored;
 	const char *reason = NULL;
 
@@ -135,7 +136,7 @@ members_probe(struct member_work *members, int count, struct fault *fault)
 		good = admin_write(members[i].session, LAYOUT_SUPERBLOCK_B_OFFSET, mark,
 				   sizeof(mark), fault);
 		if (!good && (fault->code == FAULT_UNFIT || fault->code == FAULT_IN_USE))
-			members[i].probed = false;	/* refused, so nothing was written */
+			members[i].probed = false; /* refused, so nothing was written */
 	}
 	for (int i = 0; i < count && good; i++)
 		good = check_mark(members, count, i, fault);
@@ -148,16 +149,21 @@ members_probe(struct member_work *members, int count, struct fault *fault)
 
 #define MAP_BLOCKS ((LAYOUT_LOST_OFFSET - LAYOUT_MAP_OFFSET) / LAYOUT_MAP_BLOCK_BYTES)
 
-/* The map's whole area as it stands on the member, the empty table of lost extents (zeros) included; malloc'ed. */
+/* The map's whole area as it stands on the member, the empty table of lost extents (zeros)
+ * included; malloc'ed.
+ */
 static uint8_t *
 make_map(const struct superblock *common)
 {
 	struct geometry geometry;
-	bool known = geometry_init(&geometry, common->level, common->member_count, common->chunk_bytes,
-				   common->block_bytes, common->data_bytes) == 0;
+	bool known =
+		geometry_init(&geometry, common->level, common->member_count, common->chunk_bytes,
+			      common->block_bytes, common->data_bytes) == 0;
 	uint64_t rows = known ? geometry.rows : 0;
 	uint32_t regions = (uint32_t)((rows + common->region_rows - 1) / common->region_rows);
-	/* Parity and copies are not made yet, so they are suspect; without them there is nothing to suspect. */
+	/* Parity and copies are not made yet, so they are suspect; without them there is nothing to
+	 * suspect.
+	 */
 	uint8_t flag = known && geometry.redundancy > 0 ? REGION_DIRTY | REGION_UNWRITTEN : 0;
 	uint8_t *flags = calloc(regions ? regions : 1, 1);
 	uint8_t *map = calloc(1, LAYOUT_MAP_BYTES);
@@ -183,7 +189,7 @@ wipe_ends(struct member_work *member, const uint8_t *zeros, struct fault *fault)
 
 	if (!admin_write(member->session, 0, zeros, HEAD_BYTES, fault))
 		return false;
-	member->probed = false;	/* what stood there goes with the rest */
+	member->probed = false; /* what stood there goes with the rest */
 	return admin_write(member->session, tail, zeros, tail_length, fault);
 }
 
@@ -272,7 +278,8 @@ bool
 member_mark_spare(struct member_work *member, const uint8_t volume_uuid[16], struct fault *fault)
 {
 	struct spare_mark mark = {
-		.member_bytes = member->device.capacity_bytes, .block_bytes = member->device.block_bytes,
+		.member_bytes = member->device.capacity_bytes,
+		.block_bytes = member->device.block_bytes,
 		.created_s = (uint64_t)time(NULL),
 	};
 	uint8_t *zeros = calloc(1, HEAD_BYTES), bytes[LAYOUT_SUPERBLOCK_BYTES];

@@ -1,5 +1,5 @@
-/* device/session.c - a blocking session with a time limit: libiscsi logs in; what follows the login is
- * iscsi_connection's, and text.c's where it is a discovery.
+/* device/session.c - a blocking session with a time limit: libiscsi logs in; what follows the login
+ * is iscsi_connection's, and text.c's where it is a discovery.
  *
  * libiscsi's own blocking calls have no limit that holds during connect and login, so this has
  * its own loop around poll().  Callbacks only note; contexts are destroyed outside of them.
@@ -66,7 +66,8 @@ timed_out(const struct admin_session *session, const char *name, struct fault *f
 	char label[MEMBER_ADDRESS_MAX];
 
 	return fault_set(fault, FAULT_UNREACHABLE,
-			 "is the address right, does the target still answer, and does no firewall drop packets?",
+			 "is the address right, does the target still answer, and does no firewall "
+			 "drop packets?",
 			 "%s: no answer within %u ms, in %s", admin_label(session, label),
 			 session->timeout_ms, name);
 }
@@ -87,9 +88,11 @@ no_connection(const struct admin_session *session, int error, struct fault *faul
 	const char *remedy = "is the network up, and is there a route to the target?";
 
 	if (error == ECONNREFUSED)
-		remedy = "is the target running, and does it listen on this port? ('ss -ltn' on the target)";
+		remedy = "is the target running, and does it listen on this port? ('ss -ltn' on "
+			 "the target)";
 	else if (error == ETIMEDOUT)
-		remedy = "is the address right, is the target up, and does no firewall drop packets?";
+		remedy = "is the address right, is the target up, and does no firewall drop "
+			 "packets?";
 	return fault_set(fault, FAULT_UNREACHABLE, remedy, "portal %s: %s", session->address.portal,
 			 error == ECONNREFUSED ? "connection refused" : strerror(error));
 }
@@ -114,8 +117,9 @@ handle_events(struct admin_session *session, int events)
 
 	if (session->connection != NULL)
 		return iscsi_connection_receive(session->connection);
-	result = session->logging_in ? iscsi_login_service(session->context, events, &session->login) :
-		 iscsi_service(session->context, events);
+	result = session->logging_in
+			 ? iscsi_login_service(session->context, events, &session->login)
+			 : iscsi_service(session->context, events);
 	return result == 0 || session->done ? 0 : -ECONNRESET;
 }
 
@@ -131,7 +135,8 @@ watched(struct admin_session *session, struct pollfd *pollfd)
 	}
 	error = iscsi_connection_flush(session->connection);
 	pollfd->fd = session->fd;
-	pollfd->events = POLLIN | (iscsi_connection_wants_to_send(session->connection) ? POLLOUT : 0);
+	pollfd->events =
+		POLLIN | (iscsi_connection_wants_to_send(session->connection) ? POLLOUT : 0);
 	return error;
 }
 
@@ -204,19 +209,23 @@ login_refused(const struct admin_session *session, struct fault *fault)
 
 	switch (iscsi_login_judge(session->words, text, sizeof(text))) {
 	case LOGIN_AUTHENTICATION:
-		snprintf(remedy, sizeof(remedy), session->chap ?
-			 "compare user and secret in the CHAP file with the account on the target (user \"%s\")" :
-			 "the target wants CHAP: give a file with user and secret (--chap-file)%.0s",
+		snprintf(remedy, sizeof(remedy),
+			 session->chap ? "compare user and secret in the CHAP file with the "
+					 "account on the target (user \"%s\")"
+				       : "the target wants CHAP: give a file with user and secret "
+					 "(--chap-file)%.0s",
 			 session->credentials.user);
 		break;
 	case LOGIN_AUTHORIZATION:
-		snprintf(remedy, sizeof(remedy), "admit the initiator %s in the target's access list", initiator);
+		snprintf(remedy, sizeof(remedy),
+			 "admit the initiator %s in the target's access list", initiator);
 		break;
 	case LOGIN_NO_TARGET:
 		/* Some targets (tgt) hide from initiators that they don't admit. */
-		snprintf(remedy, sizeof(remedy), "'iraid discover %.150s' lists the targets of this portal; if it "
-			 "is one of them, admit the initiator %s in its access list", session->address.portal,
-			 initiator);
+		snprintf(remedy, sizeof(remedy),
+			 "'iraid discover %.150s' lists the targets of this portal; if it is one "
+			 "of them, admit the initiator %s in its access list",
+			 session->address.portal, initiator);
 		break;
 	case LOGIN_NETWORK:
 		return disconnected(session, "the login", fault);
@@ -249,9 +258,11 @@ make_context(struct admin_session *session, const struct iscsi_credentials *cred
 	session->context = iscsi_login_context(iqn, credentials, isid, false);
 	session->done = false;
 	if (session->context == NULL)
-		return fault_set(fault, FAULT_INVALID,
-				 "give an initiator name, for example iqn.2026-01.org.example:gateway",
-				 "no iSCSI session could be made: the initiator name is empty, or memory is short");
+		return fault_set(
+			fault, FAULT_INVALID,
+			"give an initiator name, for example iqn.2026-01.org.example:gateway",
+			"no iSCSI session could be made: the initiator name is empty, or memory is "
+			"short");
 	return true;
 }
 
@@ -282,13 +293,15 @@ connect_portal(struct admin_session *session, const struct iscsi_credentials *cr
 
 	resolver_wait(portal, end_ms > now ? (uint32_t)(end_ms - now) : 0, &resolved);
 	if (resolved.fault.code != 0)
-		return fault_set(fault, FAULT_UNREACHABLE, "check the host name, or give an address",
-				 "portal %s: %s", portal, resolved.fault.message);
+		return fault_set(fault, FAULT_UNREACHABLE,
+				 "check the host name, or give an address", "portal %s: %s", portal,
+				 resolved.fault.message);
 	for (int i = 0; i < resolved.count; i++) {
 		if (!make_context(session, credentials, fault))
 			return false;
 		now = monotonic_ms();
-		session->deadline_ms = now + (end_ms > now ? end_ms - now : 0) / (uint64_t)(resolved.count - i);
+		session->deadline_ms =
+			now + (end_ms > now ? end_ms - now : 0) / (uint64_t)(resolved.count - i);
 		error = connect_to(session, resolved.portals[i]);
 		session->deadline_ms = end_ms;
 		if (error == 0)
@@ -406,8 +419,8 @@ admin_connect(const char *portal, const char *iqn, unsigned int lun,
 static void
 on_task(struct iscsi_task *task)
 {
-	struct admin_session *session = (struct admin_session *)((char *)task -
-								 offsetof(struct admin_session, task));
+	struct admin_session *session =
+		(struct admin_session *)((char *)task - offsetof(struct admin_session, task));
 
 	session->status = task->scsi->status;
 	session->done = true;
@@ -417,8 +430,8 @@ static bool
 run_once(struct admin_session *session, struct scsi_task *task, unsigned int lun, const char *name,
 	 enum scsi_verdict *verdict, struct fault *fault)
 {
-	const struct scsi_iovec *iov = task->xfer_dir == SCSI_XFER_WRITE ? task->iovector_out.iov :
-				       task->iovector_in.iov;
+	const struct scsi_iovec *iov =
+		task->xfer_dir == SCSI_XFER_WRITE ? task->iovector_out.iov : task->iovector_in.iov;
 
 	session->done = false;
 	if (session->broken)
@@ -450,7 +463,7 @@ pause_before_repeat(const struct admin_session *session)
 
 	if (monotonic_ms() + SCSI_PAUSE_MS >= session->deadline_ms)
 		return false;
-	nanosleep(&pause, NULL);	/* the device asked for time */
+	nanosleep(&pause, NULL); /* the device asked for time */
 	return true;
 }
 
@@ -458,7 +471,8 @@ pause_before_repeat(const struct admin_session *session)
 static bool
 flush_has_failed(const struct scsi_task *task, int status, enum scsi_verdict verdict)
 {
-	return (task->cdb[0] == SCSI_OPCODE_SYNCHRONIZECACHE10 || task->cdb[0] == SCSI_OPCODE_SYNCHRONIZECACHE16) &&
+	return (task->cdb[0] == SCSI_OPCODE_SYNCHRONIZECACHE10 ||
+		task->cdb[0] == SCSI_OPCODE_SYNCHRONIZECACHE16) &&
 	       (verdict == SCSI_WAS_RESET || scsi_flush_failed(task, status));
 }
 
@@ -476,7 +490,8 @@ admin_run_task(struct admin_session *session, struct scsi_task *task, unsigned i
 		if (flush_has_failed(task, session->status, *verdict))
 			return true;
 		again = scsi_again(*verdict, session->status, &repeats);
-		if (again == SCSI_ANSWERED || (again == SCSI_PAUSE && !pause_before_repeat(session)))
+		if (again == SCSI_ANSWERED ||
+		    (again == SCSI_PAUSE && !pause_before_repeat(session)))
 			return true;
 	}
 }

@@ -66,7 +66,8 @@ add_finding(blkid_probe probe, char *out, size_t out_size)
 
 	if (blkid_probe_lookup_value(probe, "TYPE", &type, NULL) == 0) {
 		blkid_probe_lookup_value(probe, "USAGE", &usage, NULL);
-		snprintf(out + used, out_size - used, "%s%s %s", separator, type, usage ? usage : "");
+		snprintf(out + used, out_size - used, "%s%s %s", separator, type,
+			 usage ? usage : "");
 	} else if (blkid_probe_lookup_value(probe, "PTTYPE", &type, NULL) == 0) {
 		snprintf(out + used, out_size - used, "%s%s partition table", separator, type);
 	}

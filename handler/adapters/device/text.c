@@ -1,7 +1,9 @@
-/* device/text.c - what is asked in a discovery session: a text, answered in one or several parts (RFC 7143, 11.10).
+/* device/text.c - what is asked in a discovery session: a text, answered in one or several parts
+ * (RFC 7143, 11.10).
  *
- * libiscsi only logs in.  After that it follows a NULL pointer if a target answers the question with an R2T, and allocates
- * PDUs for as much data as that asks for; and it reads on behind a PDU that was looked at before.
+ * libiscsi only logs in.  After that it follows a NULL pointer if a target answers the question
+ * with an R2T, and allocates PDUs for as much data as that asks for; and it reads on behind a PDU
+ * that was looked at before.
  */
 #include "internal.h"
 
@@ -15,12 +17,12 @@
 #include "adapters/base/reactor.h"
 
 #define TAG 1
-#define PDU_BYTES_MAX 262144	/* MaxRecvDataSegmentLength, as libiscsi declares it */
+#define PDU_BYTES_MAX 262144 /* MaxRecvDataSegmentLength, as libiscsi declares it */
 #define TEXT_BYTES_MAX (4u << 20)
 
-struct part {			/* a PDU of the target */
+struct part { /* a PDU of the target */
 	struct iscsi_header header;
-	uint8_t *data;		/* PDU_BYTES_MAX and padding */
+	uint8_t *data; /* PDU_BYTES_MAX and padding */
 };
 
 /* 0, or -errno. */
@@ -48,8 +50,8 @@ move(const struct admin_session *session, bool out, uint8_t *bytes, size_t lengt
 
 		if (error != 0)
 			return error;
-		moved = out ? send(session->fd, bytes, length, MSG_DONTWAIT | MSG_NOSIGNAL) :
-			      recv(session->fd, bytes, length, MSG_DONTWAIT);
+		moved = out ? send(session->fd, bytes, length, MSG_DONTWAIT | MSG_NOSIGNAL)
+			    : recv(session->fd, bytes, length, MSG_DONTWAIT);
 		if (moved == 0)
 			return -ECONNRESET;
 		if (moved < 0 && errno != EAGAIN && errno != EINTR)
@@ -63,13 +65,14 @@ move(const struct admin_session *session, bool out, uint8_t *bytes, size_t lengt
 }
 
 static int
-send_pdu(struct admin_session *session, uint8_t header[ISCSI_HEADER_BYTES], const char *text, size_t length)
+send_pdu(struct admin_session *session, uint8_t header[ISCSI_HEADER_BYTES], const char *text,
+	 size_t length)
 {
 	struct iscsi_numbers numbers = { session->login.exp_cmd_sn, session->login.stat_sn + 1 };
 	uint8_t padded[64] = { 0 };
 	int error;
 
-	iscsi_set_numbers(header, numbers);	/* immediate: it takes no command number */
+	iscsi_set_numbers(header, numbers); /* immediate: it takes no command number */
 	error = move(session, true, header, ISCSI_HEADER_BYTES);
 	if (error != 0 || length == 0)
 		return error;
@@ -92,7 +95,8 @@ receive_pdu(struct admin_session *session, struct part *part)
 		return -EPROTO;
 	if (part->header.counts_stat_sn)
 		session->login.stat_sn = part->header.stat_sn;
-	return move(session, false, part->data, part->header.data_bytes + iscsi_padding_bytes(part->header.data_bytes));
+	return move(session, false, part->data,
+		    part->header.data_bytes + iscsi_padding_bytes(part->header.data_bytes));
 }
 
 /* The next PDU that is no ping. */
@@ -104,7 +108,8 @@ receive_answer(struct admin_session *session, struct part *part)
 	for (;;) {
 		int error = receive_pdu(session, part);
 
-		if (error != 0 || part->header.opcode != ISCSI_NOP_IN || part->header.tag != ISCSI_NO_TAG)
+		if (error != 0 || part->header.opcode != ISCSI_NOP_IN ||
+		    part->header.tag != ISCSI_NO_TAG)
 			return error;
 		if (part->header.target_tag == ISCSI_NO_TAG)
 			continue;
@@ -133,8 +138,8 @@ add(const struct part *part, char **text, size_t *length)
 }
 
 static int
-exchange_text(struct admin_session *session, const char *question, struct part *part,
-	      char **text, size_t *length)
+exchange_text(struct admin_session *session, const char *question, struct part *part, char **text,
+	      size_t *length)
 {
 	uint32_t target_tag = ISCSI_NO_TAG;
 	size_t question_bytes = strlen(question) + 1;
@@ -147,13 +152,14 @@ exchange_text(struct admin_session *session, const char *question, struct part *
 		error = send_pdu(session, header, question, question_bytes);
 		if (error == 0)
 			error = receive_answer(session, part);
-		if (error == 0 && (part->header.opcode != ISCSI_TEXT_RESPONSE || part->header.tag != TAG))
+		if (error == 0 &&
+		    (part->header.opcode != ISCSI_TEXT_RESPONSE || part->header.tag != TAG))
 			error = -EPROTO;
 		if (error == 0)
 			error = add(part, text, length);
 		if (error != 0 || part->header.final)
 			return error;
-		target_tag = part->header.target_tag;	/* the rest is asked for with nothing */
+		target_tag = part->header.target_tag; /* the rest is asked for with nothing */
 		question_bytes = 0;
 		if (target_tag == ISCSI_NO_TAG)
 			return -EPROTO;
@@ -170,7 +176,7 @@ admin_text_ask(struct admin_session *session, const char *question, char **text,
 	*text = NULL;
 	*length = 0;
 	if (error == 0 && (agreed->header_digest || agreed->data_digest))
-		error = -EPROTO;	/* nobody offered it one */
+		error = -EPROTO; /* nobody offered it one */
 	if (error == 0)
 		error = exchange_text(session, question, &part, text, length);
 	free(part.data);
@@ -190,6 +196,6 @@ admin_text_logout(struct admin_session *session)
 
 	iscsi_encode_logout(TAG, header);
 	if (part.data != NULL && send_pdu(session, header, NULL, 0) == 0)
-		receive_answer(session, &part);		/* whatever it says, the session is over */
+		receive_answer(session, &part); /* whatever it says, the session is over */
 	free(part.data);
 }

@@ -28,7 +28,8 @@ print_usage(FILE *out)
 		"\n"
 		"  --socket PATH  serve PATH instead of IRAID_SOCKET or /run/iraid/control.sock\n"
 		"  --start-all    start all volumes whose configuration has \"enabled\": true\n"
-		"  --check-config say what is wrong in the configuration, or in a volume's; exit status 1 if anything is\n"
+		"  --check-config say what is wrong in the configuration, or in a volume's; exit "
+		"status 1 if anything is\n"
 		"  --print-config print what holds for the gateway, or a volume, as JSON\n"
 		"  --print-config-keys      print all keys, as JSON\n"
 		"  --print-config-template  print a gateway.conf with every key explained\n"
@@ -40,7 +41,7 @@ static int
 start_all(struct volume_host *host)
 {
 	static const struct volume_start_options usual;
-	char (*names)[LAYOUT_NAME_MAX + 1] = calloc(VOLUMES_MAX, sizeof(*names));
+	char(*names)[LAYOUT_NAME_MAX + 1] = calloc(VOLUMES_MAX, sizeof(*names));
 	struct volume_config *config = malloc(sizeof(*config));
 	struct fault fault = FAULT_NONE;
 	int count = names && config ? volume_config_list(names, VOLUMES_MAX) : -ENOMEM;
@@ -103,7 +104,8 @@ serve_socket(const char *socket, bool all)
 enum action { ACTION_SERVE, ACTION_CHECK, ACTION_SHOW };
 
 static int
-act(enum action action, const char *what, const char *name, const char *socket, bool all, bool as_json)
+act(enum action action, const char *what, const char *name, const char *socket, bool all,
+    bool as_json)
 {
 	switch (action) {
 	case ACTION_SERVE:

@@ -49,7 +49,9 @@ log_to_nbdkit(int level, const char *text)
 static int
 iraid_config(const char *key, const char *value)
 {
-	char **text = strcmp(key, "volume") == 0 ? &volume_name : strcmp(key, "control") == 0 ? &control_path : NULL;
+	char **text = strcmp(key, "volume") == 0    ? &volume_name
+		      : strcmp(key, "control") == 0 ? &control_path
+						    : NULL;
 
 	if (!text) {
 		nbdkit_error("unknown parameter '%s'; there are volume=NAME and control=PATH", key);
@@ -63,7 +65,8 @@ iraid_config(const char *key, const char *value)
 static int
 iraid_config_complete(void)
 {
-	const char *why = volume_name ? volume_name_fault(volume_name) : "name the volume: nbdkit iraid VOLUME";
+	const char *why = volume_name ? volume_name_fault(volume_name)
+				      : "name the volume: nbdkit iraid VOLUME";
 
 	if (!why)
 		return 0;
@@ -198,7 +201,9 @@ run_request(const struct engine_request *request, void *buffer)
 static int
 run(enum request_op op, void *buffer, uint32_t count, uint64_t offset, bool fua)
 {
-	struct engine_request request = { .op = op, .fua = fua, .offset_bytes = offset, .length_bytes = count };
+	struct engine_request request = {
+		.op = op, .fua = fua, .offset_bytes = offset, .length_bytes = count
+	};
 
 	return run_request(&request, buffer);
 }
@@ -207,8 +212,11 @@ static int
 run_zero(uint32_t count, uint64_t offset, uint32_t flags, bool deallocate)
 {
 	struct engine_request request = {
-		.op = REQUEST_ZERO, .fua = flags & NBDKIT_FLAG_FUA, .deallocate = deallocate,
-		.offset_bytes = offset, .length_bytes = count,
+		.op = REQUEST_ZERO,
+		.fua = flags & NBDKIT_FLAG_FUA,
+		.deallocate = deallocate,
+		.offset_bytes = offset,
+		.length_bytes = count,
 	};
 
 	return run_request(&request, NULL);
@@ -232,7 +240,9 @@ iraid_flush(void *handle, uint32_t flags)
 	return run(REQUEST_FLUSH, NULL, 0, 0, false);
 }
 
-/* "Fast" promises only to be no slower than a write of zeros by the client, which holds: at worst we do that write. */
+/* "Fast" promises only to be no slower than a write of zeros by the client, which holds: at worst
+ * we do that write.
+ */
 static int
 iraid_zero(void *handle, uint32_t count, uint64_t offset, uint32_t flags)
 {

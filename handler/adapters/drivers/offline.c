@@ -10,7 +10,8 @@
 static void
 print_json(json_object *object)
 {
-	puts(json_object_to_json_string_ext(object, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_SPACED |
+	puts(json_object_to_json_string_ext(object, JSON_C_TO_STRING_PRETTY |
+							    JSON_C_TO_STRING_SPACED |
 							    JSON_C_TO_STRING_NOSLASHESCAPE));
 }
 
@@ -26,9 +27,9 @@ print_faults(json_object *result, bool quietly)
 		const char *line = config_fault_text(fault, "line");
 		const char *key = config_fault_text(fault, "key");
 
-		printf("%s%s%s: %s%s%s; %s\n", config_fault_text(fault, "file"),
-		       line[0] ? ":" : "", line, key, key[0] ? ": " : "",
-		       config_fault_text(fault, "what"), config_fault_text(fault, "remedy"));
+		printf("%s%s%s: %s%s%s; %s\n", config_fault_text(fault, "file"), line[0] ? ":" : "",
+		       line, key, key[0] ? ": " : "", config_fault_text(fault, "what"),
+		       config_fault_text(fault, "remedy"));
 	}
 	return json_object_array_length(faults);
 }
@@ -65,7 +66,9 @@ config_main_show(const char *what, const char *name)
 	json_object *result;
 
 	if (strcmp(what, "gateway") != 0 && strcmp(what, "volume") != 0) {
-		fprintf(stderr, "iraid-engine: --print-config \"%s\"; write gateway, or volume NAME\n", what);
+		fprintf(stderr,
+			"iraid-engine: --print-config \"%s\"; write gateway, or volume NAME\n",
+			what);
 		return 2;
 	}
 	if ((what[0] == 'v') != (name != NULL)) {

@@ -35,7 +35,9 @@
 #define SUBTYPE "iraid"
 #define IOS_PER_BLOCK 64
 #define RETRY_MS 1000
-/* The kernel gives a command up after 30 s (cmd_time_out): what has many steps, or pieces, begins none so long after. */
+/* The kernel gives a command up after 30 s (cmd_time_out): what has many steps, or pieces, begins
+ * none so long after.
+ */
 #define BEGIN_MS_MAX 20000
 /* What is offered where hw_max_sectors is at the kernel's default of 64 KiB; commands above what
  * the data area holds a few of would wait for each other. */
@@ -46,7 +48,7 @@ struct io {
 	struct engine_request request;
 	struct device *device;
 	struct tcmur_cmd *command;
-	bool read_after_flush;	/* a READ with FUA: the caches first, then the data */
+	bool read_after_flush; /* a READ with FUA: the caches first, then the data */
 	struct io *next;
 };
 
@@ -59,22 +61,23 @@ struct device {
 	struct tcmu_device *tcmu;
 	char name[LAYOUT_NAME_MAX + 1];
 	uint8_t uuid[16];
-	struct volume *volume;	/* NULL: not to be had yet */
+	struct volume *volume; /* NULL: not to be had yet */
 	uint64_t retry_ms;
 	bool unfit_logged;
-	struct io *free;		/* the command thread's */
-	_Atomic(struct io *) returned;	/* pushed by the volume's thread */
+	struct io *free;	       /* the command thread's */
+	_Atomic(struct io *) returned; /* pushed by the volume's thread */
 	struct io_block *blocks;
-	struct raw *raws;		/* the command thread's: under way, or ended and not freed yet */
+	/* the command thread's: under way, or ended and not freed yet */
+	struct raw *raws;
 };
 
 /* A command of several steps. */
 struct raw {
-	struct scsi_job job;	/* first */
+	struct scsi_job job; /* first */
 	struct device *device;
 	struct tcmur_cmd *command;
 	uint64_t began_ms;
-	atomic_bool ended;		/* set by the volume's thread, which then leaves it alone */
+	atomic_bool ended; /* set by the volume's thread, which then leaves it alone */
 	struct raw *next;
 };
 
@@ -216,16 +219,18 @@ try_acquire(struct device *device)
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
 	error = volume_acquire(host, device->name, user, &device->volume, &fault);
 	/* The LUN's name is made of the volume's UUID: another volume is another disk. */
-	if (error == 0 && memcmp(volume_uuid(device->volume), device->uuid, sizeof(device->uuid)) != 0) {
+	if (error == 0 &&
+	    memcmp(volume_uuid(device->volume), device->uuid, sizeof(device->uuid)) != 0) {
 		volume_release(device->volume);
 		error = fault_errno(&fault, -ESTALE,
-				    "volume \"%s\" is another one than when the LUN was made: make the LUN again",
+				    "volume \"%s\" is another one than when the LUN was made: make "
+				    "the LUN again",
 				    device->name);
 	}
 	pthread_setcancelstate(cancel_state, NULL);
 	if (error == 0)
 		return;
-	if (device->retry_ms == 0)	/* once, not for every command */
+	if (device->retry_ms == 0) /* once, not for every command */
 		tcmu_dev_err(device->tcmu, "%s; it is tried again as commands come\n",
 			     fault.message);
 	device->volume = NULL;
@@ -253,8 +258,8 @@ readiness(struct device *device, struct volume_brief *brief)
 		return brief->state == VOLUME_ASSEMBLING ? ASC_BECOMING_READY : 0;
 	if (!device->unfit_logged)
 		tcmu_dev_err(device->tcmu,
-			     "the LUN has %llu bytes in blocks of %u, volume %s only %llu in blocks of %u: "
-			     "make the LUN again with the volume's size\n",
+			     "the LUN has %llu bytes in blocks of %u, volume %s only %llu in "
+			     "blocks of %u: make the LUN again with the volume's size\n",
 			     (unsigned long long)lun_bytes, lun_block_bytes, device->name,
 			     (unsigned long long)brief->size_bytes, brief->block_bytes);
 	device->unfit_logged = true;
@@ -263,8 +268,9 @@ readiness(struct device *device, struct volume_brief *brief)
 
 /* --- callouts --- */
 
-/* From the command thread, which the runner cancels when the LUN goes: the wake-up must not be left half done.  (On the
- * volume's thread it does no harm.) */
+/* From the command thread, which the runner cancels when the LUN goes: the wake-up must not be left
+ * half done.  (On the volume's thread it does no harm.)
+ */
 static void
 submit_to_volume(struct device *device, struct engine_request *request)
 {
@@ -277,9 +283,10 @@ submit_to_volume(struct device *device, struct engine_request *request)
 
 /* --- what goes on for long ---
  *
- * LIO gives a command up that lies in the ring for 30 s while the runner does not run, and the initiator writes to the same
- * blocks next.  Then both are taken from the ring, and the pieces of the older one would land on the newer one's data.  So
- * what is written to blocks of an UNMAP, WRITE SAME or EXTENDED COPY that is under way is BUSY until that has ended.
+ * LIO gives a command up that lies in the ring for 30 s while the runner does not run, and the
+ * initiator writes to the same blocks next.  Then both are taken from the ring, and the pieces of
+ * the older one would land on the newer one's data.  So what is written to blocks of an UNMAP,
+ * WRITE SAME or EXTENDED COPY that is under way is BUSY until that has ended.
  */
 static void
 free_ended(struct device *device)
@@ -312,7 +319,8 @@ is_covered(struct device *device, uint64_t offset_bytes, uint64_t length_bytes)
 static bool
 raw_in_the_way(const struct scsi_job *job)
 {
-	for (struct raw *raw = ((const struct raw *)job)->next; raw; raw = raw->next)	/* those behind it are older */
+	/* those behind it are older */
+	for (struct raw *raw = ((const struct raw *)job)->next; raw; raw = raw->next)
 		if (scsi_job_overtakes(job, &raw->job))
 			return true;
 	return false;
@@ -363,10 +371,11 @@ submit_io(struct tcmu_device *tcmu, struct tcmur_cmd *command, enum request_op o
 
 /* --- commands of several steps ---
  *
- * The runner lends an asynchronous handle_cmd() no way to complete a command, and what it does itself for UNMAP loses
- * errors.  So handle_cmd() shows it a SYNCHRONIZE CACHE in place of such a command's CDB.  The runner then does for it
- * what it does for every command (is the LUN in recovery, does it hold the lock, count it as under way) and calls
- * flush(), where the command has its own CDB again.  Only a pointer is exchanged: nothing in the ring is touched.
+ * The runner lends an asynchronous handle_cmd() no way to complete a command, and what it does
+ * itself for UNMAP loses errors.  So handle_cmd() shows it a SYNCHRONIZE CACHE in place of such a
+ * command's CDB.  The runner then does for it what it does for every command (is the LUN in
+ * recovery, does it hold the lock, count it as under way) and calls flush(), where the command has
+ * its own CDB again.  Only a pointer is exchanged: nothing in the ring is touched.
  */
 static uint8_t stand_in[16] = { 0x35 };
 
@@ -396,12 +405,13 @@ raw_done(struct scsi_job *job)
 	if (outcome->asc == ASC_BECOMING_READY && has_failed(raw->device))
 		outcome->asc = ASC_MANUAL_INTERVENTION;
 	status = status_of(command, outcome);
-	atomic_store(&raw->ended, true);	/* the command thread may free it now */
+	atomic_store(&raw->ended, true); /* the command thread may free it now */
 	tcmur_cmd_complete(tcmu, command, status);
 }
 
 static void
-describe_unit(struct device *device, const struct volume_brief *brief, uint16_t not_ready, struct scsi_unit *unit)
+describe_unit(struct device *device, const struct volume_brief *brief, uint16_t not_ready,
+	      struct scsi_unit *unit)
 {
 	*unit = (struct scsi_unit){
 		.level = device->volume ? brief->level : level_recall(device->uuid),
@@ -435,8 +445,13 @@ raw_begin(struct device *device, struct tcmur_cmd *command)
 	raw->command = command;
 	raw->began_ms = monotonic_ms();
 	raw->job = (struct scsi_job){
-		.unit = &unit, .iov = lib->iovec, .iov_count = (int)lib->iov_cnt,
-		.submit = raw_submit, .done = raw_done, .left_ms = raw_left_ms, .in_the_way = raw_in_the_way,
+		.unit = &unit,
+		.iov = lib->iovec,
+		.iov_count = (int)lib->iov_cnt,
+		.submit = raw_submit,
+		.done = raw_done,
+		.left_ms = raw_left_ms,
+		.in_the_way = raw_in_the_way,
 	};
 	memcpy(raw->job.cdb, lib->cdb, lun_cdb_length(lib->cdb[0]));
 	free_ended(device);
@@ -558,7 +573,7 @@ check_cfgstring(const char *cfgstring, char **reason)
 static void
 set_transfer_limit(struct tcmu_device *tcmu)
 {
-	uint32_t sectors = tcmu_dev_get_max_xfer_len(tcmu);	/* hw_max_sectors */
+	uint32_t sectors = tcmu_dev_get_max_xfer_len(tcmu); /* hw_max_sectors */
 	uint32_t block_bytes = tcmu_dev_get_block_size(tcmu);
 	int area_mb = tcmu_cfgfs_dev_get_attr_int(tcmu, "max_data_area_mb");
 	uint64_t bytes = area_mb > 0 ? (uint64_t)area_mb * 1024 * 1024 / TRANSFERS_IN_AREA : 0;
@@ -579,9 +594,10 @@ open_lun(struct tcmu_device *tcmu, bool reopen)
 				     : -ENOMEM;
 
 	if (error == 0 && (block_bytes < 512 || JOB_BUFFER_BYTES % block_bytes != 0))
-		error = fault_errno(&fault, -EINVAL,
-				    "the LUN has blocks of %u bytes; make it again with 512 or 4096",
-				    block_bytes);
+		error = fault_errno(
+			&fault, -EINVAL,
+			"the LUN has blocks of %u bytes; make it again with 512 or 4096",
+			block_bytes);
 	if (error != 0) {
 		tcmu_dev_err(tcmu, "%s\n", fault.message);
 		free(config);
@@ -622,8 +638,10 @@ close_lun(struct tcmu_device *tcmu)
 	free(device);
 }
 
-/* As the volume's thread says just now (a few ms), which has volume_brief() know it too before the runner shows the
- * LUN's new size; by name, since device->volume is the command thread's.  0 if it is not known. */
+/* As the volume's thread says just now (a few ms), which has volume_brief() know it too before the
+ * runner shows the LUN's new size; by name, since device->volume is the command thread's.  0 if it
+ * is not known.
+ */
 static uint64_t
 volume_bytes_now(const struct device *device)
 {
@@ -637,8 +655,8 @@ volume_bytes_now(const struct device *device)
 	return bytes;
 }
 
-/* The runner does the rest when this succeeds: it counts more blocks, and has the next command end with UNIT ATTENTION,
- * CAPACITY DATA HAS CHANGED.  It does not ask when the size is what it was.
+/* The runner does the rest when this succeeds: it counts more blocks, and has the next command end
+ * with UNIT ATTENTION, CAPACITY DATA HAS CHANGED.  It does not ask when the size is what it was.
  */
 static int
 resize(struct device *device, uint64_t wanted_bytes)
@@ -649,26 +667,35 @@ resize(struct device *device, uint64_t wanted_bytes)
 	unsigned long long volume_bytes = volume_bytes_now(device), wanted = wanted_bytes;
 
 	if (wanted < lun_bytes) {
-		tcmu_dev_err(tcmu, "the LUN of volume %s has %llu bytes and can't shrink to %llu, for initiators may have "
-			     "data there: copy it to a smaller volume\n", device->name, lun_bytes, wanted);
+		tcmu_dev_err(tcmu,
+			     "the LUN of volume %s has %llu bytes and can't shrink to %llu, for "
+			     "initiators may have data there: copy it to a smaller volume\n",
+			     device->name, lun_bytes, wanted);
 		return -EINVAL;
 	}
 	if (wanted % block_bytes != 0) {
-		tcmu_dev_err(tcmu, "%llu bytes are not whole blocks of the LUN of volume %s: choose a multiple of %u\n",
+		tcmu_dev_err(tcmu,
+			     "%llu bytes are not whole blocks of the LUN of volume %s: choose a "
+			     "multiple of %u\n",
 			     wanted, device->name, block_bytes);
 		return -EINVAL;
 	}
 	if (volume_bytes == 0) {
-		tcmu_dev_err(tcmu, "the LUN of volume %s can't grow to %llu bytes, as the volume is not assembled: see iraid "
-			     "status %s, then run iraid grow %s\n", device->name, wanted, device->name, device->name);
+		tcmu_dev_err(tcmu,
+			     "the LUN of volume %s can't grow to %llu bytes, as the volume is not "
+			     "assembled: see iraid status %s, then run iraid grow %s\n",
+			     device->name, wanted, device->name, device->name);
 		return -EAGAIN;
 	}
 	if (wanted > volume_bytes) {
-		tcmu_dev_err(tcmu, "the LUN of volume %s can't grow to %llu bytes, the volume has %llu: make its members "
-			     "larger, then run iraid grow %s\n", device->name, wanted, volume_bytes, device->name);
+		tcmu_dev_err(tcmu,
+			     "the LUN of volume %s can't grow to %llu bytes, the volume has %llu: "
+			     "make its members larger, then run iraid grow %s\n",
+			     device->name, wanted, volume_bytes, device->name);
 		return -ENOSPC;
 	}
-	tcmu_dev_info(tcmu, "the LUN of volume %s grows from %llu to %llu bytes\n", device->name, lun_bytes, wanted);
+	tcmu_dev_info(tcmu, "the LUN of volume %s grows from %llu to %llu bytes\n", device->name,
+		      lun_bytes, wanted);
 	return 0;
 }
 
@@ -679,18 +706,21 @@ reconfigure_lun(struct tcmu_device *tcmu, struct tcmulib_cfg_info *info)
 	char name[LAYOUT_NAME_MAX + 1];
 
 	switch (info->type) {
-	case TCMULIB_CFG_DEV_CFGSTR:	/* targetcli's restore writes again what is there */
+	case TCMULIB_CFG_DEV_CFGSTR: /* targetcli's restore writes again what is there */
 		if (name_of(info->data.dev_cfgstring, name) && strcmp(name, device->name) == 0)
 			return 0;
-		tcmu_dev_err(tcmu, "volume %s can't become \"%.255s\" while it is in use: make a new LUN\n",
-			     device->name, info->data.dev_cfgstring);
+		tcmu_dev_err(
+			tcmu,
+			"volume %s can't become \"%.255s\" while it is in use: make a new LUN\n",
+			device->name, info->data.dev_cfgstring);
 		return -EBUSY;
 	case TCMULIB_CFG_DEV_SIZE:
 		return resize(device, info->data.dev_size);
 	case TCMULIB_CFG_WRITE_CACHE:
 		if (!info->data.write_cache)
-			tcmu_dev_info(tcmu, "emulate_write_cache=0 changes nothing: whether data is volatile is "
-				      "decided by the members, so WCE stays 1\n");
+			tcmu_dev_info(tcmu, "emulate_write_cache=0 changes nothing: whether data "
+					    "is volatile is decided by the members, so WCE stays "
+					    "1\n");
 		return 0;
 	}
 	return -EOPNOTSUPP;

@@ -11,9 +11,9 @@
 #include <unistd.h>
 
 #define DEFAULT_PORT "3260"
-#define HOST_MAX 253		/* RFC 1035 */
-#define IQN_MAX 223		/* RFC 7143, 4.2.7.1 */
-#define LUN_MAX 16383		/* flat addressing, SAM-5 4.7.7.3 */
+#define HOST_MAX 253  /* RFC 1035 */
+#define IQN_MAX 223   /* RFC 7143, 4.2.7.1 */
+#define LUN_MAX 16383 /* flat addressing, SAM-5 4.7.7.3 */
 #define SECRETS_FILE_MAX 1024
 
 static bool
@@ -67,7 +67,8 @@ plain_fault(const char *text, size_t length, size_t *host_length)
 	const char *colon = memchr(text, ':', length);
 
 	*host_length = colon == NULL ? length : (size_t)(colon - text);
-	if (memchr(text + *host_length + (colon != NULL), ':', length - *host_length - (colon != NULL)))
+	if (memchr(text + *host_length + (colon != NULL), ':',
+		   length - *host_length - (colon != NULL)))
 		return "an IPv6 address must be in brackets";
 	if (*host_length == 0)
 		return "the portal names no host";
@@ -82,9 +83,9 @@ static const char *
 parse_portal(const char *text, size_t length, char *out, size_t out_size)
 {
 	size_t host_length;
-	const char *fault = length > 0 && text[0] == '[' ?
-			    bracketed_fault(text, length, &host_length) :
-			    plain_fault(text, length, &host_length);
+	const char *fault = length > 0 && text[0] == '['
+				    ? bracketed_fault(text, length, &host_length)
+				    : plain_fault(text, length, &host_length);
 	const char *rest = text + (fault ? 0 : host_length);
 	size_t rest_length = length - (fault ? 0 : host_length);
 
@@ -107,8 +108,8 @@ parse_portal(const char *text, size_t length, char *out, size_t out_size)
 static const char *
 parse_iqn(const char *text, size_t length, char *out)
 {
-	bool known = length > 4 && (strncmp(text, "iqn.", 4) == 0 || strncmp(text, "eui.", 4) == 0 ||
-				    strncmp(text, "naa.", 4) == 0);
+	bool known = length > 4 && (strncmp(text, "iqn.", 4) == 0 ||
+				    strncmp(text, "eui.", 4) == 0 || strncmp(text, "naa.", 4) == 0);
 
 	if (!known)
 		return "the target's name does not start with iqn., eui. or naa.";
@@ -154,7 +155,8 @@ member_address_parse(const char *text, struct member_address *out, struct fault 
 
 	static_assert(sizeof(address.iqn) == IQN_MAX + 1, "an iqn fits exactly");
 	if (first == NULL || first == last)
-		wrong = "a member is PORTAL/IQN/LUN, for example 10.0.0.1:3260/iqn.2026-01.org.example:t0/0";
+		wrong = "a member is PORTAL/IQN/LUN, for example "
+			"10.0.0.1:3260/iqn.2026-01.org.example:t0/0";
 	if (wrong == NULL)
 		wrong = parse_portal(text, (size_t)(first - text), address.portal,
 				     sizeof(address.portal));
@@ -205,7 +207,9 @@ device_address_parse(const char *text, struct device_address *out, struct fault 
 		if (wrong == NULL && strcmp(portal, device.address.portal) == 0)
 			wrong = "a portal is given twice";
 		for (int i = 0; i < device.more && wrong == NULL; i++)
-			wrong = strcmp(portal, device.more_portals[i]) == 0 ? "a portal is given twice" : NULL;
+			wrong = strcmp(portal, device.more_portals[i]) == 0
+					? "a portal is given twice"
+					: NULL;
 		device.more++;
 		next += 1 + length;
 	}
@@ -221,7 +225,8 @@ device_address_format(const struct device_address *device, char out[DEVICE_TEXT_
 	int used = snprintf(out, DEVICE_TEXT_MAX, "%s", device->address.portal);
 
 	for (int i = 0; i < device->more; i++)
-		used += snprintf(out + used, (size_t)(DEVICE_TEXT_MAX - used), ",%s", device->more_portals[i]);
+		used += snprintf(out + used, (size_t)(DEVICE_TEXT_MAX - used), ",%s",
+				 device->more_portals[i]);
 	snprintf(out + used, (size_t)(DEVICE_TEXT_MAX - used), "/%s/%u", device->address.iqn,
 		 device->address.lun);
 }
@@ -248,7 +253,8 @@ initiator_name_fault(const char *name)
 
 		/* RFC 3722 allows more of UTF-8; targets in the field do not. */
 		if (c >= 0x80 || isupper(c) || (!isalnum(c) && c != '.' && c != ':' && c != '-'))
-			return "an initiator's name may hold only small letters, digits, '.', ':' and '-'";
+			return "an initiator's name may hold only small letters, digits, '.', ':' "
+			       "and '-'";
 	}
 	return NULL;
 }
@@ -310,9 +316,10 @@ iscsi_credentials_read(const char *path, struct iscsi_credentials *out, struct f
 
 	if (fd < 0) {
 		error = errno;
-		return fault_errno(fault, -error, error == ENOENT ? "the secrets file does not exist" :
-				   error == ELOOP ? "the secrets file is a symbolic link" :
-				   "the secrets file can't be opened");
+		return fault_errno(fault, -error,
+				   error == ENOENT  ? "the secrets file does not exist"
+				   : error == ELOOP ? "the secrets file is a symbolic link"
+						    : "the secrets file can't be opened");
 	}
 	wrong = secrets_file_fault(fd);
 	length = wrong == NULL ? read(fd, text, SECRETS_FILE_MAX) : 0;

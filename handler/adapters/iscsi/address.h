@@ -1,5 +1,5 @@
-/* iscsi/address.h - where a LUN is, which ways lead to it, and how to log in: as configuration, control socket and
- * superblocks' readers write it.
+/* iscsi/address.h - where a LUN is, which ways lead to it, and how to log in: as configuration,
+ * control socket and superblocks' readers write it.
  */
 #ifndef IRAID_ADDRESS_H
 #define IRAID_ADDRESS_H
@@ -15,7 +15,7 @@
 #define DEVICE_TEXT_MAX (DEVICE_PORTALS_MAX * 281 + 240)
 
 struct member_address {
-	char portal[PORTAL_MAX];	/* "host:port", "[v6]:port" */
+	char portal[PORTAL_MAX]; /* "host:port", "[v6]:port" */
 	char iqn[224];
 	unsigned int lun;
 };
@@ -24,7 +24,7 @@ struct member_address {
 int member_address_parse(const char *text, struct member_address *out, struct fault *fault);
 void member_address_format(const struct member_address *address, char out[MEMBER_ADDRESS_MAX]);
 
-struct iscsi_credentials {	/* zeroed when unused; never logged */
+struct iscsi_credentials { /* zeroed when unused; never logged */
 	char initiator[224];
 	char user[256];
 	char secret[256];
@@ -35,11 +35,11 @@ struct iscsi_credentials {	/* zeroed when unused; never logged */
  */
 int iscsi_credentials_read(const char *path, struct iscsi_credentials *out, struct fault *fault);
 
-/* A member or spare: one LUN and up to four ways to it.  Its name is that of the first: two texts with the same
- * first portal, target and LUN mean the same device.
+/* A member or spare: one LUN and up to four ways to it.  Its name is that of the first: two texts
+ * with the same first portal, target and LUN mean the same device.
  */
 struct device_address {
-	struct member_address address;	/* by the first portal */
+	struct member_address address; /* by the first portal */
 	int more;
 	char more_portals[DEVICE_PORTALS_MAX - 1][PORTAL_MAX];
 };

@@ -1,9 +1,9 @@
 /* iscsi/answer.c - what each PDU of the target means.
  *
- * What does not fit what was asked is a protocol error and ends the connection: at ErrorRecoveryLevel 0 there
- * is nothing to repair, and a target that lost count may have lost data.  "Good" is believed only
- * where the iSCSI layer says that the command was completed, where all data that was asked for has come, or
- * all that was to be written had been asked for and sent.
+ * What does not fit what was asked is a protocol error and ends the connection: at
+ * ErrorRecoveryLevel 0 there is nothing to repair, and a target that lost count may have lost
+ * data.  "Good" is believed only where the iSCSI layer says that the command was completed, where
+ * all data that was asked for has come, or all that was to be written had been asked for and sent.
  */
 #include "internal.h"
 
@@ -59,11 +59,13 @@ missing_bytes(const struct iscsi_connection *connection, const struct iscsi_task
 	uint32_t missing = task->read || task->write ? task->length_bytes - task->moved_bytes : 0;
 
 	if (task->write && missing == 0 && task->end_position > sent)
-		return 1;	/* at least */
+		return 1; /* at least */
 	return missing;
 }
 
-/* What came counts; what the target says of it only where that is less.  "Too much" of what did not come is too little. */
+/* What came counts; what the target says of it only where that is less.  "Too much" of what did not
+ * come is too little.
+ */
 static void
 set_residual(const struct iscsi_connection *connection, const struct iscsi_task *task)
 {
@@ -75,7 +77,8 @@ set_residual(const struct iscsi_connection *connection, const struct iscsi_task 
 	scsi->residual = 0;
 	if (claimed->underflow || missing > 0) {
 		scsi->residual_status = SCSI_RESIDUAL_UNDERFLOW;
-		scsi->residual = claimed->underflow && claimed->bytes > missing ? claimed->bytes : missing;
+		scsi->residual =
+			claimed->underflow && claimed->bytes > missing ? claimed->bytes : missing;
 	} else if (claimed->overflow) {
 		scsi->residual_status = SCSI_RESIDUAL_OVERFLOW;
 		scsi->residual = claimed->bytes;
@@ -101,7 +104,9 @@ answer_task(struct iscsi_connection *connection, struct iscsi_task *task)
 	const struct receiver *receiver = &connection->receiver;
 	const struct iscsi_header *header = &receiver->header;
 
-	/* "Target failure" and unknown codes come without a SCSI status: the field is zero, and is no "good". */
+	/* "Target failure" and unknown codes come without a SCSI status: the field is zero, and is
+	 * no "good".
+	 */
 	task->scsi->status = header->response == 0 ? header->status : SCSI_STATUS_ERROR;
 	set_residual(connection, task);
 	if (task->scsi->status == SCSI_STATUS_CHECK_CONDITION)
@@ -130,7 +135,8 @@ answer_r2t(struct iscsi_connection *connection)
 	if (task == NULL || !task->write) {
 		protocol_error(connection, "an R2T for a command that writes nothing");
 	} else if (header->target_tag == ISCSI_NO_TAG) {
-		protocol_error(connection, "an R2T without a tag");	/* its data would pass for unasked */
+		/* its data would pass for unasked */
+		protocol_error(connection, "an R2T without a tag");
 	} else if (header->sequence != task->sequence) {
 		protocol_error(connection, "an R2T is missing (R2TSN)");
 	} else if (header->offset_bytes != task->solicited_bytes) {
@@ -168,7 +174,7 @@ answer_ping(struct iscsi_connection *connection)
 		return;
 	}
 	if (header->target_tag == ISCSI_NO_TAG)
-		return;		/* it only tells its numbers */
+		return; /* it only tells its numbers */
 	answer = urgent_add(connection);
 	if (answer == NULL)
 		protocol_error(connection, "more pings than it takes answers");
@@ -215,7 +221,7 @@ answer_message(struct iscsi_connection *connection)
 	case ISCSI_EVENT_SESSION_DROP:
 		connection_break(connection, -ECONNRESET, "the target drops the session");
 		return;
-	default:	/* SCSI events are seen as unit attentions; we negotiate nothing again */
+	default: /* SCSI events are seen as unit attentions; we negotiate nothing again */
 		return;
 	}
 }
@@ -228,8 +234,9 @@ window_now(const struct iscsi_connection *connection)
 	return closed ? 0 : connection->max_cmd_sn - connection->cmd_sn + 1;
 }
 
-/* Command and status numbers (RFC 7143, 4.2.2).  A gap in StatSN is not looked for: what it would mean, a
- * lost answer, is found by the command that never gets it. */
+/* Command and status numbers (RFC 7143, 4.2.2).  A gap in StatSN is not looked for: what it would
+ * mean, a lost answer, is found by the command that never gets it.
+ */
 static void
 note_numbers(struct iscsi_connection *connection)
 {

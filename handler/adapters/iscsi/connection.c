@@ -1,8 +1,9 @@
 /* iscsi/connection.c - life of a connection and of its tasks.
  *
- * A task's tag is its slot and a number that is never the same twice in a row, so that an answer that comes
- * late or twice finds nobody.  A task whose answer comes while a PDU with its data is still being sent is
- * held until that PDU is gone: the bytes of a PDU that was begun must follow, and they come from its memory.
+ * A task's tag is its slot and a number that is never the same twice in a row, so that an answer
+ * that comes late or twice finds nobody.  A task whose answer comes while a PDU with its data is
+ * still being sent is held until that PDU is gone: the bytes of a PDU that was begun must follow,
+ * and they come from its memory.
  */
 #include "internal.h"
 
@@ -23,7 +24,7 @@ connection_break(struct iscsi_connection *connection, int error, const char *for
 	va_list arguments;
 
 	if (connection->fault.code != 0)
-		return;		/* the first cause counts */
+		return; /* the first cause counts */
 	va_start(arguments, format);
 	fault_vset(&connection->fault, error, "", format, arguments);
 	va_end(arguments);
@@ -91,7 +92,9 @@ place_take(struct iscsi_place *place, uint32_t length, struct iovec *out, int *c
 		if (part > 0 && used == *count)
 			break;
 		if (part > 0)
-			out[used++] = (struct iovec){ (uint8_t *)place->iov->iov_base + place->offset, part };
+			out[used++] =
+				(struct iovec){ (uint8_t *)place->iov->iov_base + place->offset,
+						part };
 		taken += (uint32_t)part;
 		place->offset += part;
 		if (place->offset == place->iov->iov_len && taken < length) {
@@ -117,7 +120,8 @@ task_of_tag(const struct iscsi_connection *connection, uint32_t tag)
 static uint32_t
 next_tag(struct iscsi_connection *connection, uint32_t slot)
 {
-	connection->tag_sequence = connection->tag_sequence + 1 == 1u << 24 ? 1 : connection->tag_sequence + 1;
+	connection->tag_sequence =
+		connection->tag_sequence + 1 == 1u << 24 ? 1 : connection->tag_sequence + 1;
 	return connection->tag_sequence << 8 | slot;
 }
 
@@ -194,8 +198,9 @@ urgent_add(struct iscsi_connection *connection)
 }
 
 void
-iscsi_connection_manage(struct iscsi_connection *connection, enum iscsi_function function, unsigned int lun,
-			const struct iscsi_task *task, void (*done)(void *owner, uint8_t response), void *owner)
+iscsi_connection_manage(struct iscsi_connection *connection, enum iscsi_function function,
+			unsigned int lun, const struct iscsi_task *task,
+			void (*done)(void *owner, uint8_t response), void *owner)
 {
 	uint8_t *header = urgent_add(connection);
 	uint8_t encoded[8];
@@ -214,8 +219,8 @@ iscsi_connection_manage(struct iscsi_connection *connection, enum iscsi_function
 }
 
 void
-iscsi_connection_logout(struct iscsi_connection *connection, void (*done)(void *owner, uint8_t response),
-			void *owner)
+iscsi_connection_logout(struct iscsi_connection *connection,
+			void (*done)(void *owner, uint8_t response), void *owner)
 {
 	uint8_t *header = urgent_add(connection);
 
@@ -258,11 +263,12 @@ iscsi_connection_watch_r2ts(struct iscsi_connection *connection, const struct is
 
 #define NEAR_US 1000u
 #define RECEIVE_WINDOW_BYTES (256u << 10)
-#define RECEIVE_BYTES_PER_US 3000u	/* 3 GB/s: more than a session moves */
+#define RECEIVE_BYTES_PER_US 3000u /* 3 GB/s: more than a session moves */
 
-/* Left alone the kernel lets a receive buffer grow to 6 MiB, and a near target fills it: with a packet for each page, if it
- * hands them to the network one by one (LIO), which drop and come again.  Where the window is what such a path can
- * hold, pages wait at the sender and leave together.  Targets that are further away need what the kernel gives.
+/* Left alone the kernel lets a receive buffer grow to 6 MiB, and a near target fills it: with a
+ * packet for each page, if it hands them to the network one by one (LIO), which drop and come
+ * again.  Where the window is what such a path can hold, pages wait at the sender and leave
+ * together.  Targets that are further away need what the kernel gives.
  */
 static void
 bound_receive_buffer(int fd)
@@ -276,12 +282,14 @@ bound_receive_buffer(int fd)
 		return;
 	bytes = (int)(RECEIVE_WINDOW_BYTES + info.tcpi_min_rtt * RECEIVE_BYTES_PER_US);
 	if (setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &bytes, sizeof(bytes)) != 0)
-		setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof(bytes));	/* as net.core.rmem_max allows */
+		/* as net.core.rmem_max allows */
+		setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof(bytes));
 }
 
-/* Else the kernel goes on sending what it holds of commands for minutes after a close(), or after this process was killed,
- * as soon as the path lets it: to a session that its successor does not end if it is in another portal group (RFC 7143,
- * 6.3.5), and perhaps after the reset that is to fence them off.
+/* Else the kernel goes on sending what it holds of commands for minutes after a close(), or after
+ * this process was killed, as soon as the path lets it: to a session that its successor does not
+ * end if it is in another portal group (RFC 7143, 6.3.5), and perhaps after the reset that is to
+ * fence them off.
  */
 static void
 abort_on_close(int fd, bool on)
@@ -302,7 +310,8 @@ iscsi_connection_create(int fd, const struct iscsi_login *login)
 		close(fd);
 		return NULL;
 	}
-	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));	/* PDUs leave as they are batched */
+	/* PDUs leave as they are batched */
+	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
 	bound_receive_buffer(fd);
 	abort_on_close(fd, true);
 	connection->fd = fd;
@@ -316,7 +325,8 @@ iscsi_connection_create(int fd, const struct iscsi_login *login)
 	connection->management_tag = ISCSI_NO_TAG;
 	connection->logout_tag = ISCSI_NO_TAG;
 	for (int i = 0; i < ISCSI_TASKS_MAX; i++)
-		connection->free_slots[connection->free_count++] = (uint8_t)(ISCSI_TASKS_MAX - 1 - i);
+		connection->free_slots[connection->free_count++] =
+			(uint8_t)(ISCSI_TASKS_MAX - 1 - i);
 	return connection;
 }
 

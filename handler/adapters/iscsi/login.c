@@ -1,14 +1,15 @@
 /* iscsi/login.c - the login, which is libiscsi's work, and what it brought.
  *
- * libiscsi has no way to ask what was negotiated, nor at which numbers the full-feature phase starts.  Both
- * stand in the target's answers.  So each answer is looked at (MSG_PEEK) before libiscsi reads it, and
- * libiscsi may read only when the answer is there as a whole: SO_RCVLOWAT keeps the socket silent until
- * then.  That is sound because a login is strictly one question, one answer: the target sends nothing
- * more before it is asked again, and after the last answer libiscsi is not asked again.
+ * libiscsi has no way to ask what was negotiated, nor at which numbers the full-feature phase
+ * starts.  Both stand in the target's answers.  So each answer is looked at (MSG_PEEK) before
+ * libiscsi reads it, and libiscsi may read only when the answer is there as a whole: SO_RCVLOWAT
+ * keeps the socket silent until then.  That is sound because a login is strictly one question, one
+ * answer: the target sends nothing more before it is asked again, and after the last answer
+ * libiscsi is not asked again.
  *
- * The last answer's ExpCmdSN is what the target expects of our first command, MaxCmdSN its window, and
- * its StatSN the last one used (RFC 7143, 11.13.4).  libiscsi's own numbers would not do: it keeps the
- * StatSN of the first answer only.
+ * The last answer's ExpCmdSN is what the target expects of our first command, MaxCmdSN its window,
+ * and its StatSN the last one used (RFC 7143, 11.13.4).  libiscsi's own numbers would not do: it
+ * keeps the StatSN of the first answer only.
  */
 #include "login.h"
 
@@ -24,10 +25,10 @@
 
 #define OFFERED_BURST_BYTES 262144	/* by libiscsi; it has no setter */
 #define DEFAULT_SEGMENT_BYTES 8192	/* RFC 7143, 13.12 */
-#define DEFAULT_FIRST_BURST_BYTES 65536	/* 13.14 */
+#define DEFAULT_FIRST_BURST_BYTES 65536 /* 13.14 */
 #define BURST_BYTES_MIN 512		/* 13.13, 13.14 */
 #define LENGTH_BYTES_MAX 0xffffff
-#define PORTAL_GROUP_MAX 0xffff	/* 13.9 */
+#define PORTAL_GROUP_MAX 0xffff /* 13.9 */
 #define FULL_FEATURE_PHASE 3
 
 /* The lower of the two sides' limits counts. */
@@ -68,11 +69,14 @@ iscsi_login_keys(const char *text, size_t length, struct iscsi_negotiated *negot
 
 		if (end == NULL)
 			return;
-		(void)(key_number(text, "FirstBurstLength=", BURST_BYTES_MIN, OFFERED_BURST_BYTES, &out->first_burst_bytes) ||
-		       key_number(text, "MaxBurstLength=", BURST_BYTES_MIN, OFFERED_BURST_BYTES, &out->max_burst_bytes) ||
-		       key_number(text, "MaxRecvDataSegmentLength=", BURST_BYTES_MIN, LENGTH_BYTES_MAX,
-				  &out->target_segment_bytes) ||
-		       key_number(text, "TargetPortalGroupTag=", 0, PORTAL_GROUP_MAX, &out->portal_group) ||
+		(void)(key_number(text, "FirstBurstLength=", BURST_BYTES_MIN, OFFERED_BURST_BYTES,
+				  &out->first_burst_bytes) ||
+		       key_number(text, "MaxBurstLength=", BURST_BYTES_MIN, OFFERED_BURST_BYTES,
+				  &out->max_burst_bytes) ||
+		       key_number(text, "MaxRecvDataSegmentLength=", BURST_BYTES_MIN,
+				  LENGTH_BYTES_MAX, &out->target_segment_bytes) ||
+		       key_number(text, "TargetPortalGroupTag=", 0, PORTAL_GROUP_MAX,
+				  &out->portal_group) ||
 		       key_flag(text, "InitialR2T=", "No", false, &out->initial_r2t) ||
 		       key_flag(text, "ImmediateData=", "Yes", true, &out->immediate_data) ||
 		       key_flag(text, "HeaderDigest=", "CRC32C", true, &out->header_digest) ||
@@ -103,8 +107,9 @@ iscsi_immediate_bytes(const struct iscsi_negotiated *negotiated)
 {
 	if (!negotiated->immediate_data)
 		return 0;
-	return negotiated->first_burst_bytes < negotiated->target_segment_bytes ?
-	       negotiated->first_burst_bytes : negotiated->target_segment_bytes;
+	return negotiated->first_burst_bytes < negotiated->target_segment_bytes
+		       ? negotiated->first_burst_bytes
+		       : negotiated->target_segment_bytes;
 }
 
 static void
@@ -147,10 +152,11 @@ look_at_answer(int fd, struct iscsi_login *login)
 	int wanted = ISCSI_HEADER_BYTES;
 
 	if (got <= 0)
-		return got >= 0 || errno != EAGAIN;	/* its end or error is libiscsi's to find */
+		return got >= 0 || errno != EAGAIN; /* its end or error is libiscsi's to find */
 	if (got >= ISCSI_HEADER_BYTES) {
-		if (!iscsi_header_decode(bytes, &header, &fault) || header.opcode != ISCSI_LOGIN_RESPONSE ||
-		    header.data_bytes > LOGIN_TEXT_MAX || header.ahs_bytes != 0) {
+		if (!iscsi_header_decode(bytes, &header, &fault) ||
+		    header.opcode != ISCSI_LOGIN_RESPONSE || header.data_bytes > LOGIN_TEXT_MAX ||
+		    header.ahs_bytes != 0) {
 			login->lost_track = true;
 			return false;
 		}
@@ -161,7 +167,7 @@ look_at_answer(int fd, struct iscsi_login *login)
 			return true;
 		}
 	}
-	if (login->wanted_bytes == wanted) {	/* woken all the same: more will not come */
+	if (login->wanted_bytes == wanted) { /* woken all the same: more will not come */
 		login->lost_track = true;
 		return false;
 	}
@@ -184,7 +190,7 @@ iscsi_login_take_socket(struct iscsi_context *context)
 {
 	int fd = fcntl(iscsi_get_fd(context), F_DUPFD_CLOEXEC, 0);
 
-	return fd >= 0 ? fd : -errno;	/* libiscsi closes its own descriptor of it */
+	return fd >= 0 ? fd : -errno; /* libiscsi closes its own descriptor of it */
 }
 
 static void
@@ -196,8 +202,8 @@ set_isid(struct iscsi_context *context, const uint8_t isid[6])
 }
 
 struct iscsi_context *
-iscsi_login_context(const char *iqn, const struct iscsi_credentials *credentials, const uint8_t isid[6],
-		    bool header_digest)
+iscsi_login_context(const char *iqn, const struct iscsi_credentials *credentials,
+		    const uint8_t isid[6], bool header_digest)
 {
 	struct iscsi_context *context = iscsi_create_context(credentials->initiator);
 
@@ -207,8 +213,8 @@ iscsi_login_context(const char *iqn, const struct iscsi_credentials *credentials
 	iscsi_set_noautoreconnect(context, 1);
 	iscsi_set_timeout(context, 0);
 	set_isid(context, isid);
-	iscsi_set_header_digest(context, header_digest ? ISCSI_HEADER_DIGEST_CRC32C_NONE :
-				ISCSI_HEADER_DIGEST_NONE);
+	iscsi_set_header_digest(context, header_digest ? ISCSI_HEADER_DIGEST_CRC32C_NONE
+						       : ISCSI_HEADER_DIGEST_NONE);
 	iscsi_set_initial_r2t(context, ISCSI_INITIAL_R2T_NO);
 	iscsi_set_immediate_data(context, ISCSI_IMMEDIATE_DATA_YES);
 	if (iqn == NULL) {
@@ -242,7 +248,8 @@ iscsi_login_judge(const char *error, char *text, size_t text_size)
 		snprintf(text, text_size, "login refused: authentication failed (CHAP)");
 		return LOGIN_AUTHENTICATION;
 	case 0x0202:
-		snprintf(text, text_size, "login refused: the target does not admit this initiator");
+		snprintf(text, text_size,
+			 "login refused: the target does not admit this initiator");
 		return LOGIN_AUTHORIZATION;
 	case 0x0203:
 	case 0x0204:
@@ -252,7 +259,8 @@ iscsi_login_judge(const char *error, char *text, size_t text_size)
 		break;
 	}
 	if (status >> 8 == 3) {
-		snprintf(text, text_size, "login refused: the target is in trouble (status %04x)", status);
+		snprintf(text, text_size, "login refused: the target is in trouble (status %04x)",
+			 status);
 		return LOGIN_TARGET_TROUBLE;
 	}
 	if (status != 0) {

@@ -1,4 +1,6 @@
-/* iscsi/pdu.c - headers of the full-feature phase, and digests.  Offsets are those of RFC 7143, section 11. */
+/* iscsi/pdu.c - headers of the full-feature phase, and digests.  Offsets are those of RFC 7143,
+ * section 11.
+ */
 #include "pdu.h"
 #include "adapters/base/big_endian.h"
 
@@ -7,7 +9,7 @@
 
 #include <isa-l/crc.h>
 
-#define FLAG_IMMEDIATE 0x40	/* in the opcode's byte */
+#define FLAG_IMMEDIATE 0x40 /* in the opcode's byte */
 #define FLAG_FINAL 0x80
 #define FLAG_READ 0x40
 #define FLAG_WRITE 0x20
@@ -101,7 +103,8 @@ decode_kind(const uint8_t *bytes, struct iscsi_header *out)
 }
 
 bool
-iscsi_header_decode(const uint8_t bytes[ISCSI_HEADER_BYTES], struct iscsi_header *out, const char **fault)
+iscsi_header_decode(const uint8_t bytes[ISCSI_HEADER_BYTES], struct iscsi_header *out,
+		    const char **fault)
 {
 	*out = (struct iscsi_header){
 		.opcode = bytes[0] & 0x3f,
@@ -194,7 +197,8 @@ iscsi_encode_nop_answer(const struct iscsi_header *nop_in, uint8_t out[ISCSI_HEA
 
 void
 iscsi_encode_management(enum iscsi_function function, const uint8_t lun[8], uint32_t tag,
-			uint32_t referenced_tag, uint32_t referenced_cmd_sn, uint8_t out[ISCSI_HEADER_BYTES])
+			uint32_t referenced_tag, uint32_t referenced_cmd_sn,
+			uint8_t out[ISCSI_HEADER_BYTES])
 {
 	put_header(out, ISCSI_TASK_MANAGEMENT | FLAG_IMMEDIATE, (uint8_t)(FLAG_FINAL | function), 0,
 		   tag);
@@ -211,7 +215,8 @@ iscsi_encode_logout(uint32_t tag, uint8_t out[ISCSI_HEADER_BYTES])
 }
 
 void
-iscsi_encode_text(uint32_t tag, uint32_t target_tag, uint32_t text_bytes, uint8_t out[ISCSI_HEADER_BYTES])
+iscsi_encode_text(uint32_t tag, uint32_t target_tag, uint32_t text_bytes,
+		  uint8_t out[ISCSI_HEADER_BYTES])
 {
 	put_header(out, ISCSI_TEXT | FLAG_IMMEDIATE, FLAG_FINAL, text_bytes, tag);
 	put_be32(out + 20, target_tag);
@@ -220,7 +225,7 @@ iscsi_encode_text(uint32_t tag, uint32_t target_tag, uint32_t text_bytes, uint8_
 uint32_t
 iscsi_digest_add(uint32_t digest, const void *bytes, size_t length)
 {
-	unsigned char *at = (unsigned char *)(uintptr_t)bytes;	/* isa-l only reads it */
+	unsigned char *at = (unsigned char *)(uintptr_t)bytes; /* isa-l only reads it */
 
 	for (; length > INT_MAX; length -= INT_MAX, at += INT_MAX)
 		digest = crc32_iscsi(at, INT_MAX, digest);

@@ -1,8 +1,8 @@
-/* iscsi/pdu.h - the headers of iSCSI's full-feature phase (RFC 7143, section 11).  Pure: bytes in, structs
- * out, and the other way round; no I/O, no allocation, no state.
+/* iscsi/pdu.h - the headers of iSCSI's full-feature phase (RFC 7143, section 11).  Pure: bytes in,
+ * structs out, and the other way round; no I/O, no allocation, no state.
  *
- * What a target sends is checked here as far as one header can be: its opcode is one that targets send,
- * its lengths are possible.  Whether it fits what was asked is iscsi_connection's business.
+ * What a target sends is checked here as far as one header can be: its opcode is one that targets
+ * send, its lengths are possible.  Whether it fits what was asked is iscsi_connection's business.
  */
 #ifndef IRAID_ISCSI_PDU_H
 #define IRAID_ISCSI_PDU_H
@@ -36,17 +36,17 @@ enum iscsi_opcode {
 	ISCSI_REJECT = 0x3f,
 };
 
-enum iscsi_function {	/* of task management */
-	ISCSI_ABORT_TASK = 1,
-	ISCSI_LUN_RESET = 5,
+enum iscsi_function { /* of task management */
+		      ISCSI_ABORT_TASK = 1,
+		      ISCSI_LUN_RESET = 5,
 };
 
-enum iscsi_event {	/* of an asynchronous message */
-	ISCSI_EVENT_SCSI = 0,
-	ISCSI_EVENT_LOGOUT_REQUEST = 1,
-	ISCSI_EVENT_CONNECTION_DROP = 2,
-	ISCSI_EVENT_SESSION_DROP = 3,
-	ISCSI_EVENT_NEGOTIATE = 4,
+enum iscsi_event { /* of an asynchronous message */
+		   ISCSI_EVENT_SCSI = 0,
+		   ISCSI_EVENT_LOGOUT_REQUEST = 1,
+		   ISCSI_EVENT_CONNECTION_DROP = 2,
+		   ISCSI_EVENT_SESSION_DROP = 3,
+		   ISCSI_EVENT_NEGOTIATE = 4,
 };
 
 struct iscsi_residual {
@@ -54,14 +54,17 @@ struct iscsi_residual {
 	uint32_t bytes;
 };
 
-/* A header from the target.  Which of the fields below the line mean something depends on the opcode. */
+/* A header from the target.  Which of the fields below the line mean something depends on the
+ * opcode.
+ */
 struct iscsi_header {
 	enum iscsi_opcode opcode;
-	uint32_t ahs_bytes;		/* follow the 48; then the header digest, the data, padding, its digest */
+	/* follow the 48; then the header digest, the data, padding, its digest */
+	uint32_t ahs_bytes;
 	uint32_t data_bytes;
-	uint32_t tag;			/* initiator task tag */
+	uint32_t tag; /* initiator task tag */
 	uint32_t stat_sn, exp_cmd_sn, max_cmd_sn;
-	bool counts_stat_sn;		/* the next PDU of this kind has a higher one */
+	bool counts_stat_sn; /* the next PDU of this kind has a higher one */
 
 	uint32_t target_tag;		/* NOP-In, R2T, text response */
 	uint8_t lun[8];			/* NOP-In */
@@ -69,7 +72,7 @@ struct iscsi_header {
 	bool has_status;		/* Data-In */
 	uint8_t response;		/* SCSI, task management, logout response */
 	uint8_t status;			/* SCSI response, Data-In with has_status */
-	struct iscsi_residual residual;	/* the same */
+	struct iscsi_residual residual; /* the same */
 	uint32_t sequence;		/* DataSN, R2TSN */
 	uint32_t offset_bytes;		/* Data-In, R2T */
 	uint32_t wanted_bytes;		/* R2T */
@@ -89,7 +92,7 @@ uint32_t iscsi_padding_bytes(uint32_t data_bytes);
 /* LUN as eight bytes: peripheral below 256, else flat (SAM-5, 4.7). */
 void iscsi_lun_encode(unsigned int lun, uint8_t out[8]);
 
-struct iscsi_numbers {		/* in every PDU to the target */
+struct iscsi_numbers { /* in every PDU to the target */
 	uint32_t cmd_sn, exp_stat_sn;
 };
 
@@ -97,18 +100,18 @@ struct iscsi_command_fields {
 	uint8_t lun[8];
 	uint32_t tag;
 	bool read, write;
-	bool final;			/* no unsolicited Data-Out follows */
+	bool final; /* no unsolicited Data-Out follows */
 	uint32_t expected_bytes;
 	uint32_t immediate_bytes;
-	const uint8_t *cdb;		/* ISCSI_CDB_BYTES */
+	const uint8_t *cdb; /* ISCSI_CDB_BYTES */
 };
 void iscsi_encode_command(const struct iscsi_command_fields *fields, struct iscsi_numbers numbers,
 			  uint8_t out[ISCSI_HEADER_BYTES]);
 
 struct iscsi_data_out_fields {
 	uint8_t lun[8];
-	uint32_t tag, target_tag;	/* target_tag ISCSI_NO_TAG: unsolicited */
-	bool final;			/* of the burst */
+	uint32_t tag, target_tag; /* target_tag ISCSI_NO_TAG: unsolicited */
+	bool final;		  /* of the burst */
 	uint32_t data_sn, offset_bytes, data_bytes;
 };
 void iscsi_encode_data_out(const struct iscsi_data_out_fields *fields, uint32_t exp_stat_sn,
@@ -120,7 +123,8 @@ void iscsi_encode_management(enum iscsi_function function, const uint8_t lun[8],
 			     uint32_t referenced_tag, uint32_t referenced_cmd_sn,
 			     uint8_t out[ISCSI_HEADER_BYTES]);
 void iscsi_encode_logout(uint32_t tag, uint8_t out[ISCSI_HEADER_BYTES]);
-void iscsi_encode_text(uint32_t tag, uint32_t target_tag, uint32_t text_bytes, uint8_t out[ISCSI_HEADER_BYTES]);
+void iscsi_encode_text(uint32_t tag, uint32_t target_tag, uint32_t text_bytes,
+		       uint8_t out[ISCSI_HEADER_BYTES]);
 /* To be called on them when they are sent. */
 void iscsi_set_numbers(uint8_t header[ISCSI_HEADER_BYTES], struct iscsi_numbers numbers);
 

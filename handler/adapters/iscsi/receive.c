@@ -2,10 +2,11 @@
  *
  *   HEADER (+ additional header segments, digest) -> DATA -> TAIL (padding, digest) -> HEADER
  *
- * One buffer takes headers and what comes along with them.  Data of a read that did not come along goes
- * straight to its memory; behind it in the same readv stands the buffer, for the next header.  How much is
- * read ahead follows the size of the Data-In PDUs: where they are small, many are fetched by one call and
- * copied; where they are large, a little more than a header is fetched, so that little is copied.
+ * One buffer takes headers and what comes along with them.  Data of a read that did not come along
+ * goes straight to its memory; behind it in the same readv stands the buffer, for the next header.
+ * How much is read ahead follows the size of the Data-In PDUs: where they are small, many are
+ * fetched by one call and copied; where they are large, a little more than a header is fetched, so
+ * that little is copied.
  */
 #include "internal.h"
 
@@ -14,13 +15,13 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 
-#define DIRECT_BYTES_MIN 16384		/* of a Data-In */
+#define DIRECT_BYTES_MIN 16384 /* of a Data-In */
 #define AHEAD_BYTES 512
-#define ROOM_BYTES_MIN 2048		/* the longest header and tail */
+#define ROOM_BYTES_MIN 2048 /* the longest header and tail */
 #define READ_IOV_MAX 64
-#define LOW_WATER_BYTES_MIN 16384	/* less does not pay for the calls */
+#define LOW_WATER_BYTES_MIN 16384 /* less does not pay for the calls */
 #define LOW_WATER_BYTES_MAX 65536
-#define TURN_BYTES_MAX (1u << 20)	/* then it's another connection's turn */
+#define TURN_BYTES_MAX (1u << 20) /* then it's another connection's turn */
 
 static uint32_t
 available(const struct receiver *receiver)
@@ -33,7 +34,8 @@ ahead_bytes(const struct receiver *receiver)
 {
 	uint32_t room = RECEIVE_BYTES - receiver->end;
 
-	return receiver->data_in_bytes >= DIRECT_BYTES_MIN && room > AHEAD_BYTES ? AHEAD_BYTES : room;
+	return receiver->data_in_bytes >= DIRECT_BYTES_MIN && room > AHEAD_BYTES ? AHEAD_BYTES
+										 : room;
 }
 
 /* Into the task's memory */
@@ -124,9 +126,11 @@ take_header(struct iscsi_connection *connection)
 	header_bytes = ISCSI_HEADER_BYTES + bytes[4] * 4u;
 	if (available(receiver) < header_bytes + digest_bytes)
 		return false;
-	if (digest_bytes > 0 && digest_differs(iscsi_digest_add(ISCSI_DIGEST_START, bytes, header_bytes),
-					       bytes + header_bytes)) {
-		connection_break(connection, -EPROTO, "a PDU of the target has a wrong header digest");
+	if (digest_bytes > 0 &&
+	    digest_differs(iscsi_digest_add(ISCSI_DIGEST_START, bytes, header_bytes),
+			   bytes + header_bytes)) {
+		connection_break(connection, -EPROTO,
+				 "a PDU of the target has a wrong header digest");
 		return false;
 	}
 	if (!iscsi_header_decode(bytes, &receiver->header, &fault)) {
@@ -246,15 +250,18 @@ receive_some(struct iscsi_connection *connection, size_t *wanted)
 	return got;
 }
 
-/* Where packets are small (a target that sends page by page) a long Data-In would wake us for each.  So the socket is told
- * how much is worth it: no more than what is left of this PDU, for nobody knows what comes then.
+/* Where packets are small (a target that sends page by page) a long Data-In would wake us for
+ * each.  So the socket is told how much is worth it: no more than what is left of this PDU, for
+ * nobody knows what comes then.
  */
 static void
 set_low_water(struct iscsi_connection *connection)
 {
 	const struct receiver *receiver = &connection->receiver;
-	uint32_t wanted = receiver->phase == RECEIVE_DATA && receiver->data_left >= LOW_WATER_BYTES_MIN
-			  ? receiver->data_left : 1;
+	uint32_t wanted =
+		receiver->phase == RECEIVE_DATA && receiver->data_left >= LOW_WATER_BYTES_MIN
+			? receiver->data_left
+			: 1;
 	int value;
 
 	if (wanted > LOW_WATER_BYTES_MAX)
@@ -265,7 +272,8 @@ set_low_water(struct iscsi_connection *connection)
 	if (setsockopt(connection->fd, SOL_SOCKET, SO_RCVLOWAT, &value, sizeof(value)) == 0)
 		connection->low_water_bytes = wanted;
 	else if (connection->low_water_bytes > wanted)
-		connection_break(connection, -errno, "SO_RCVLOWAT of %u: %s", wanted, strerror(errno));
+		connection_break(connection, -errno, "SO_RCVLOWAT of %u: %s", wanted,
+				 strerror(errno));
 }
 
 uint32_t
@@ -274,11 +282,12 @@ receive_waiting_bytes(const struct iscsi_connection *connection)
 	int waiting = 0;
 
 	if (connection->receiver.task == NULL)
-		return 0;	/* a long ping */
-	if (connection->low_water_bytes == 1 || ioctl(connection->fd, FIONREAD, &waiting) != 0 || waiting < 0)
+		return 0; /* a long ping */
+	if (connection->low_water_bytes == 1 || ioctl(connection->fd, FIONREAD, &waiting) != 0 ||
+	    waiting < 0)
 		return 0;
 	return (uint32_t)waiting < connection->receiver.data_left ? (uint32_t)waiting
-								   : connection->receiver.data_left;
+								  : connection->receiver.data_left;
 }
 
 int
@@ -295,14 +304,16 @@ iscsi_connection_receive(struct iscsi_connection *connection)
 		if (got < 0 && errno == EAGAIN)
 			break;
 		if (got < 0)
-			connection_break(connection, -errno, "the connection ended: %s", strerror(errno));
+			connection_break(connection, -errno, "the connection ended: %s",
+					 strerror(errno));
 		else if (got == 0)
-			connection_break(connection, -ECONNRESET, "the target closed the connection");
+			connection_break(connection, -ECONNRESET,
+					 "the target closed the connection");
 		if (got <= 0)
 			break;
 		take_all(connection);
 		if ((size_t)got < wanted)
-			break;		/* the socket is empty: no call more to be told so */
+			break; /* the socket is empty: no call more to be told so */
 		total += (size_t)got;
 	}
 	set_low_water(connection);

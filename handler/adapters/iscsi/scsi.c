@@ -33,7 +33,7 @@
 #define RESERVE_PARAMETERS_BYTES 24
 #define CAPACITY_10_BYTES 8
 #define MODE_BYTES 192
-#define PAGE_BYTES 1024		/* of vital product data */
+#define PAGE_BYTES 1024 /* of vital product data */
 
 static uint8_t *
 new_task(struct scsi_task *task, uint8_t opcode, int cdb_bytes, int direction, uint32_t length)
@@ -163,7 +163,8 @@ answer_bytes(const struct scsi_task *task)
 bool
 scsi_request_taken(const struct scsi_request *request)
 {
-	return request->task.xfer_dir != SCSI_XFER_WRITE || request->task.residual_status != SCSI_RESIDUAL_UNDERFLOW;
+	return request->task.xfer_dir != SCSI_XFER_WRITE ||
+	       request->task.residual_status != SCSI_RESIDUAL_UNDERFLOW;
 }
 
 void
@@ -173,16 +174,18 @@ scsi_request_completed(struct scsi_request *request)
 }
 
 void
-scsi_data_task(struct scsi_task *task, bool write, bool fua, bool ten, uint64_t block, uint32_t blocks,
-	       uint32_t length_bytes)
+scsi_data_task(struct scsi_task *task, bool write, bool fua, bool ten, uint64_t block,
+	       uint32_t blocks, uint32_t length_bytes)
 {
 	int direction = write ? SCSI_XFER_WRITE : SCSI_XFER_READ;
 	uint8_t *cdb;
 
 	/* iovecs are handed to libiscsi as they are. */
 	static_assert(sizeof(struct scsi_iovec) == sizeof(struct iovec), "same layout");
-	static_assert(offsetof(struct scsi_iovec, iov_base) == offsetof(struct iovec, iov_base), "same layout");
-	static_assert(offsetof(struct scsi_iovec, iov_len) == offsetof(struct iovec, iov_len), "same layout");
+	static_assert(offsetof(struct scsi_iovec, iov_base) == offsetof(struct iovec, iov_base),
+		      "same layout");
+	static_assert(offsetof(struct scsi_iovec, iov_len) == offsetof(struct iovec, iov_len),
+		      "same layout");
 	if (ten) {
 		cdb = new_task(task, write ? OPCODE_WRITE_10 : OPCODE_READ_10, 10, direction,
 			       length_bytes);
@@ -200,7 +203,8 @@ scsi_data_task(struct scsi_task *task, bool write, bool fua, bool ten, uint64_t 
 }
 
 void
-scsi_write_same_task(struct scsi_task *task, bool unmap, uint64_t block, uint32_t blocks, uint32_t block_bytes)
+scsi_write_same_task(struct scsi_task *task, bool unmap, uint64_t block, uint32_t blocks,
+		     uint32_t block_bytes)
 {
 	uint8_t *cdb = new_task(task, OPCODE_WRITE_SAME_16, 16, SCSI_XFER_WRITE, block_bytes);
 
@@ -273,11 +277,11 @@ scsi_parse_capacity_10(const struct scsi_request *request, struct scsi_capacity 
 }
 
 bool
-scsi_parse_capacity_task(const struct scsi_task *task, bool ten, const uint8_t answer[SCSI_CAPACITY_BYTES],
-			 struct scsi_capacity *out)
+scsi_parse_capacity_task(const struct scsi_task *task, bool ten,
+			 const uint8_t answer[SCSI_CAPACITY_BYTES], struct scsi_capacity *out)
 {
-	return ten ? parse_capacity_10(answer, answer_bytes(task), out) :
-		     parse_capacity_16(answer, answer_bytes(task), out);
+	return ten ? parse_capacity_10(answer, answer_bytes(task), out)
+		   : parse_capacity_16(answer, answer_bytes(task), out);
 }
 
 bool
@@ -291,7 +295,7 @@ scsi_parse_mode(const struct scsi_request *request, struct scsi_mode *out)
 		return false;
 	out->write_protected = data[2] & 0x80;
 	out->fua = data[2] & 0x10;
-	out->write_cache = true;	/* unless it says that it has none */
+	out->write_cache = true; /* unless it says that it has none */
 	page = 4u + data[3];
 	if (page + 3 <= length && (data[page] & 0x3f) == CACHING_PAGE)
 		out->write_cache = data[page + 2] & 0x04;
@@ -330,11 +334,27 @@ const char *
 scsi_device_type_name(uint8_t device_type)
 {
 	static const char *const names[] = {
-		"disk", "tape", "printer", "processor", "write-once disk", "CD or DVD drive", "scanner",
-		"optical memory", "medium changer", "communications device", "device of type 0x0a",
-		"device of type 0x0b", "storage array controller", "enclosure", "simplified disk",
-		"card reader", "device of type 0x10", "object store", "automation drive",
-		"device of type 0x13", "zoned disk",
+		"disk",
+		"tape",
+		"printer",
+		"processor",
+		"write-once disk",
+		"CD or DVD drive",
+		"scanner",
+		"optical memory",
+		"medium changer",
+		"communications device",
+		"device of type 0x0a",
+		"device of type 0x0b",
+		"storage array controller",
+		"enclosure",
+		"simplified disk",
+		"card reader",
+		"device of type 0x10",
+		"object store",
+		"automation drive",
+		"device of type 0x13",
+		"zoned disk",
 	};
 
 	if (device_type < sizeof(names) / sizeof(names[0]))
@@ -360,7 +380,8 @@ vpd_name(const struct scsi_request *request, uint8_t page, uint32_t *length)
 {
 	const uint8_t *content = vpd_content(request, page, length);
 
-	if (content == NULL || (request->answer_bytes < PAGE_BYTES && *length < get_be16(request->data + 2)))
+	if (content == NULL ||
+	    (request->answer_bytes < PAGE_BYTES && *length < get_be16(request->data + 2)))
 		return NULL;
 	return content;
 }
@@ -397,7 +418,7 @@ scsi_parse_provisioning(const struct scsi_request *request, bool *unmaps)
 
 	if (content == NULL || length < 2)
 		return false;
-	*unmaps = content[1] & 0x40;	/* LBPWS */
+	*unmaps = content[1] & 0x40; /* LBPWS */
 	return true;
 }
 
@@ -413,7 +434,9 @@ scsi_parse_serial(const struct scsi_request *request, char *out, size_t out_size
 	return out[0] != '\0';
 }
 
-/* How much a designator of this type says: NAA before EUI-64 before T10; others nothing (SPC-5, 7.7.6). */
+/* How much a designator of this type says: NAA before EUI-64 before T10; others nothing (SPC-5,
+ * 7.7.6).
+ */
 static int
 designator_rank(const uint8_t *designator)
 {
@@ -495,9 +518,9 @@ scsi_parse_luns(const struct scsi_request *request, unsigned int *luns, int max)
 		uint16_t first = get_be16(request->data + at);
 
 		if (first >> 14 == 0 && (first & 0x3f00) == 0)
-			luns[count++] = first & 0xff;		/* peripheral, bus 0 */
+			luns[count++] = first & 0xff; /* peripheral, bus 0 */
 		else if (first >> 14 == 1)
-			luns[count++] = first & 0x3fff;		/* flat */
+			luns[count++] = first & 0x3fff; /* flat */
 	}
 	return count;
 }
@@ -525,9 +548,9 @@ static enum scsi_verdict
 judge_attention(int ascq)
 {
 	switch (ascq) {
-	case 0x2a03:	/* reservations preempted */
-	case 0x2a04:	/* reservations released */
-	case 0x2a05:	/* registrations preempted */
+	case 0x2a03: /* reservations preempted */
+	case 0x2a04: /* reservations released */
+	case 0x2a05: /* registrations preempted */
 		return SCSI_TAKEN;
 	default:
 		/* 29/00 to 29/06: power on or reset; 29/07 is only the loss of an I_T nexus */
@@ -535,8 +558,8 @@ judge_attention(int ascq)
 	}
 }
 
-/* About an earlier command, which was answered with GOOD: a write that stood in the cache.  Which one, nobody says, and the
- * command that got this answer did not happen (SPC-5, 4.4.7).
+/* About an earlier command, which was answered with GOOD: a write that stood in the cache.  Which
+ * one, nobody says, and the command that got this answer did not happen (SPC-5, 4.4.7).
  */
 static bool
 deferred(const struct scsi_sense *sense)
@@ -611,8 +634,9 @@ scsi_again(enum scsi_verdict verdict, int status, int *repeats)
 	return SCSI_REPEAT;
 }
 
-/* LIO tells a failed flush as NOT READY 08/00, and a disk's as it comes; disks behind ATA as ABORTED COMMAND without more.  Repeated it would
- * be GOOD: the device, or the kernel behind it, tells of lost writes once.
+/* LIO tells a failed flush as NOT READY 08/00, and a disk's as it comes; disks behind ATA as
+ * ABORTED COMMAND without more.  Repeated it would be GOOD: the device, or the kernel behind it,
+ * tells of lost writes once.
  */
 bool
 scsi_flush_failed(const struct scsi_task *task, int status)
@@ -626,7 +650,7 @@ scsi_flush_failed(const struct scsi_task *task, int status)
 		return true;
 	case SCSI_UNSUPPORTED:
 		return sense->ascq == 0x2100;
-	case SCSI_LATER:	/* becoming ready, or a busy target, has not begun it */
+	case SCSI_LATER: /* becoming ready, or a busy target, has not begun it */
 		return status == SCSI_STATUS_CHECK_CONDITION && (sense->ascq & 0xff00) != 0x0400;
 	case SCSI_ABORTED:
 		return status == SCSI_STATUS_CHECK_CONDITION && sense->ascq == 0;
@@ -646,9 +670,12 @@ bool
 scsi_cache_lost(const struct scsi_task *task, int status)
 {
 	const struct scsi_sense *sense = &task->sense;
-	/* Power on, and a reset that the device gave itself.  One that it was given leaves the cache alone, and where the
-	 * code leaves open what it was (29/00), a reservation that is still there tells. */
-	bool power = (int)sense->key == SCSI_SENSE_UNIT_ATTENTION && (sense->ascq == 0x2901 || sense->ascq == 0x2904);
+	/* Power on, and a reset that the device gave itself.  One that it was given leaves the
+	 * cache alone, and where the code leaves open what it was (29/00), a reservation that is
+	 * still there tells.
+	 */
+	bool power = (int)sense->key == SCSI_SENSE_UNIT_ATTENTION &&
+		     (sense->ascq == 0x2901 || sense->ascq == 0x2904);
 
 	return status == SCSI_STATUS_CHECK_CONDITION && (deferred(sense) || power);
 }
@@ -658,9 +685,10 @@ static const char *
 sense_key_name(const struct scsi_sense *sense)
 {
 	static const char *const names[16] = {
-		"NO SENSE", "RECOVERED ERROR", "NOT READY", "MEDIUM ERROR", "HARDWARE ERROR", "ILLEGAL REQUEST",
-		"UNIT ATTENTION", "DATA PROTECT", "BLANK CHECK", "VENDOR SPECIFIC", "COPY ABORTED",
-		"ABORTED COMMAND", "SENSE KEY 0xC", "VOLUME OVERFLOW", "MISCOMPARE", "COMPLETED",
+		"NO SENSE",	  "RECOVERED ERROR", "NOT READY",      "MEDIUM ERROR",
+		"HARDWARE ERROR", "ILLEGAL REQUEST", "UNIT ATTENTION", "DATA PROTECT",
+		"BLANK CHECK",	  "VENDOR SPECIFIC", "COPY ABORTED",   "ABORTED COMMAND",
+		"SENSE KEY 0xC",  "VOLUME OVERFLOW", "MISCOMPARE",     "COMPLETED",
 	};
 
 	return names[sense->key & 0x0f];

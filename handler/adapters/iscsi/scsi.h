@@ -18,8 +18,8 @@
 struct scsi_request {
 	struct scsi_task task;
 	struct scsi_iovec iov;
-	uint32_t answer_bytes;		/* after completion: how much of data[] the target filled */
-	uint8_t data[SCSI_ANSWER_MAX];	/* the answer, or the parameters sent */
+	uint32_t answer_bytes;	       /* after completion: how much of data[] the target filled */
+	uint8_t data[SCSI_ANSWER_MAX]; /* the answer, or the parameters sent */
 };
 
 void scsi_test_unit_ready(struct scsi_request *request);
@@ -38,28 +38,31 @@ bool scsi_request_taken(const struct scsi_request *request);
 /* To be called once the request completed with GOOD and before the answer is looked at. */
 void scsi_request_completed(struct scsi_request *request);
 
-/* Data commands: task with its CDB; the caller sets the iovecs.  ten: the 10 byte forms, for targets
- * that know no 16 byte ones. */
+/* Data commands: task with its CDB; the caller sets the iovecs.  ten: the 10 byte forms, for
+ * targets that know no 16 byte ones.
+ */
 void scsi_data_task(struct scsi_task *task, bool write, bool fua, bool ten, uint64_t block,
 		    uint32_t blocks, uint32_t length_bytes);
 /* WRITE SAME(16): its data is one block.  unmap: it may give the space back. */
-void scsi_write_same_task(struct scsi_task *task, bool unmap, uint64_t block, uint32_t blocks, uint32_t block_bytes);
+void scsi_write_same_task(struct scsi_task *task, bool unmap, uint64_t block, uint32_t blocks,
+			  uint32_t block_bytes);
 void scsi_synchronize_cache_task(struct scsi_task *task, bool sixteen);
 /* READ CAPACITY beside the data commands: its answer is SCSI_CAPACITY_BYTES of the caller's. */
 void scsi_read_capacity_task(struct scsi_task *task, bool ten);
 
-/* What an answer says.  False: too short or inconsistent, nothing is stored.  Longer than what was asked for is not
- * too short. */
+/* What an answer says.  False: too short or inconsistent, nothing is stored.  Longer than what was
+ * asked for is not too short.
+ */
 struct scsi_capacity {
 	uint64_t capacity_bytes;
 	uint32_t block_bytes;
-	bool thin;		/* what is unmapped reads as zeros (LBPME and LBPRZ) */
+	bool thin; /* what is unmapped reads as zeros (LBPME and LBPRZ) */
 };
 bool scsi_parse_capacity_16(const struct scsi_request *request, struct scsi_capacity *out);
 bool scsi_parse_capacity_10(const struct scsi_request *request, struct scsi_capacity *out);
 /* Of scsi_read_capacity_task(), completed with GOOD. */
-bool scsi_parse_capacity_task(const struct scsi_task *task, bool ten, const uint8_t answer[SCSI_CAPACITY_BYTES],
-			      struct scsi_capacity *out);
+bool scsi_parse_capacity_task(const struct scsi_task *task, bool ten,
+			      const uint8_t answer[SCSI_CAPACITY_BYTES], struct scsi_capacity *out);
 
 struct scsi_mode {
 	bool write_protected;
@@ -93,32 +96,36 @@ int scsi_parse_luns(const struct scsi_request *request, unsigned int *luns, int 
 /* What to do about a status. */
 enum scsi_verdict {
 	SCSI_OK,
-	SCSI_ATTENTION,		/* something changed: repeat the command */
-	SCSI_WAS_RESET,		/* a unit attention: the device was reset or powered on */
-	SCSI_TAKEN,		/* reservation conflict, or our reservation was preempted */
-	SCSI_LATER,		/* busy, queue full, becoming ready: repeat after a while */
-	SCSI_ABORTED,		/* repeat, but not for ever */
-	SCSI_BROKEN_WORD,	/* a deferred error: an earlier command failed, which had been answered with GOOD */
-	SCSI_UNSUPPORTED,	/* illegal request */
+	SCSI_ATTENTION, /* something changed: repeat the command */
+	SCSI_WAS_RESET, /* a unit attention: the device was reset or powered on */
+	SCSI_TAKEN,	/* reservation conflict, or our reservation was preempted */
+	SCSI_LATER,	/* busy, queue full, becoming ready: repeat after a while */
+	SCSI_ABORTED,	/* repeat, but not for ever */
+	/* a deferred error: an earlier command failed, which had been answered with GOOD */
+	SCSI_BROKEN_WORD,
+	SCSI_UNSUPPORTED, /* illegal request */
 	SCSI_NO_LUN,
 	SCSI_MEDIUM_ERROR,
 	SCSI_PROTECTED,
-	SCSI_REFUSED,		/* anything else the target said */
-	SCSI_LOST,		/* no answer came: the session is gone */
+	SCSI_REFUSED, /* anything else the target said */
+	SCSI_LOST,    /* no answer came: the session is gone */
 };
 enum scsi_verdict scsi_judge(const struct scsi_task *task, int status);
 
-/* Outside of the data path: is the command sent again?  *repeats counts those at once, for a target may have one unit
- * attention after another. */
+/* Outside of the data path: is the command sent again? *repeats counts those at once, for a target
+ * may have one unit attention after another.
+ */
 #define SCSI_REPEATS_MAX 64
 #define SCSI_PAUSE_MS 200
 enum scsi_again {
-	SCSI_ANSWERED,		/* no, the verdict counts */
-	SCSI_REPEAT,		/* at once */
-	SCSI_PAUSE,		/* after SCSI_PAUSE_MS, as long as there is time */
+	SCSI_ANSWERED, /* no, the verdict counts */
+	SCSI_REPEAT,   /* at once */
+	SCSI_PAUSE,    /* after SCSI_PAUSE_MS, as long as there is time */
 };
 enum scsi_again scsi_again(enum scsi_verdict verdict, int status, int *repeats);
-/* Of SYNCHRONIZE CACHE: does this answer say that data could not be written?  Then it is not to be repeated. */
+/* Of SYNCHRONIZE CACHE: does this answer say that data could not be written? Then it is not to be
+ * repeated.
+ */
 bool scsi_flush_failed(const struct scsi_task *task, int status);
 /* Does this answer say that what a volatile cache held may be gone? */
 bool scsi_cache_lost(const struct scsi_task *task, int status);

@@ -1,10 +1,11 @@
 /* iscsi/send.c - queues -> batch -> socket.
  *
- * A batch is a row of whole PDUs, built when the one before is gone.  Order inside: immediate commands (answers to
- * pings wait for nothing but the batch before them), then bursts of Data-Out, then new commands.  Bursts come
- * before commands because unsolicited data must follow in the order of its commands (RFC 7143, 4.2.5.2), and
- * because a target that asked for data has set memory aside for it.  Command numbers are given here, so
- * they leave in their order whatever overtakes whatever in the queues.
+ * A batch is a row of whole PDUs, built when the one before is gone.  Order inside: immediate
+ * commands (answers to pings wait for nothing but the batch before them), then bursts of Data-Out,
+ * then new commands.  Bursts come before commands because unsolicited data must follow in the order
+ * of its commands (RFC 7143, 4.2.5.2), and because a target that asked for data has set memory
+ * aside for it.  Command numbers are given here, so they leave in their order whatever overtakes
+ * whatever in the queues.
  *
  * Not optimised: no MSG_ZEROCOPY (on loopback and with 64 KiB it cost more than it saved in others'
  * measurements, and its completions would hold every write's memory until TCP's acknowledgement).
@@ -15,7 +16,8 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#define DATA_OUT_BYTES_MAX 262144	/* also where a target takes 16 MiB: pings shall get through */
+/* also where a target takes 16 MiB: pings shall get through */
+#define DATA_OUT_BYTES_MAX 262144
 
 static uint32_t
 least(uint32_t a, uint32_t b)
@@ -49,8 +51,9 @@ batch_add(struct batch *batch, void *bytes, size_t length)
 	batch->bytes += (uint32_t)length;
 }
 
-/* Refer to the next `wanted` bytes of the task's data, behind the place of a header.  Returns how many it
- * will be: fewer if entries run out, 0 (and nothing was done) if a batch of its own has room for more.
+/* Refer to the next `wanted` bytes of the task's data, behind the place of a header.  Returns how
+ * many it will be: fewer if entries run out, 0 (and nothing was done) if a batch of its own has
+ * room for more.
  */
 static uint32_t
 batch_add_data(struct batch *batch, struct iscsi_task *task, uint32_t wanted)
@@ -97,7 +100,8 @@ batch_end_pdu(struct iscsi_connection *connection, int at, uint32_t data_bytes)
 	uint32_t before = batch->bytes;
 
 	if (connection->agreed.header_digest) {
-		iscsi_digest_encode(iscsi_digest_add(ISCSI_DIGEST_START, header, ISCSI_HEADER_BYTES),
+		iscsi_digest_encode(iscsi_digest_add(ISCSI_DIGEST_START, header,
+						     ISCSI_HEADER_BYTES),
 				    header + ISCSI_HEADER_BYTES);
 		header_bytes += ISCSI_DIGEST_BYTES;
 	}
@@ -152,7 +156,8 @@ add_data_out(struct iscsi_connection *connection)
 	struct batch *batch = &connection->batch;
 	int at = batch->iov_count;
 	uint32_t segment = least(connection->agreed.target_segment_bytes, DATA_OUT_BYTES_MAX);
-	uint32_t length = batch_add_data(batch, task, least(burst->end_bytes - burst->offset_bytes, segment));
+	uint32_t length =
+		batch_add_data(batch, task, least(burst->end_bytes - burst->offset_bytes, segment));
 	struct iscsi_data_out_fields fields = {
 		.tag = task->tag,
 		.target_tag = burst->target_tag,
@@ -180,7 +185,8 @@ add_data_out(struct iscsi_connection *connection)
 
 /* How much of a write needs no R2T. */
 static uint32_t
-unsolicited_bytes(const struct iscsi_connection *connection, const struct iscsi_task *task, uint32_t immediate)
+unsolicited_bytes(const struct iscsi_connection *connection, const struct iscsi_task *task,
+		  uint32_t immediate)
 {
 	if (!task->write || connection->agreed.initial_r2t)
 		return immediate;
@@ -193,7 +199,9 @@ add_command(struct iscsi_connection *connection)
 	struct iscsi_task *task = connection->commands.first;
 	struct batch *batch = &connection->batch;
 	int at = batch->iov_count;
-	uint32_t wanted = task->write ? least(task->length_bytes, iscsi_immediate_bytes(&connection->agreed)) : 0;
+	uint32_t wanted =
+		task->write ? least(task->length_bytes, iscsi_immediate_bytes(&connection->agreed))
+			    : 0;
 	uint32_t immediate = wanted > 0 ? batch_add_data(batch, task, wanted) : 0;
 	struct iscsi_command_fields fields = {
 		.tag = task->tag,
@@ -214,7 +222,8 @@ add_command(struct iscsi_connection *connection)
 	task->solicited_bytes = unsolicited_bytes(connection, task, immediate);
 	fields.final = task->solicited_bytes == immediate;
 	iscsi_lun_encode(task->lun, fields.lun);
-	iscsi_encode_command(&fields, (struct iscsi_numbers){ task->cmd_sn, connection->exp_stat_sn },
+	iscsi_encode_command(&fields,
+			     (struct iscsi_numbers){ task->cmd_sn, connection->exp_stat_sn },
 			     batch->headers[batch->pdus]);
 	batch_end_pdu(connection, at, immediate);
 	task->end_position = connection->position;
@@ -304,7 +313,8 @@ iscsi_connection_flush(struct iscsi_connection *connection)
 			break;
 		}
 		if (sent < 0) {
-			connection_break(connection, -errno, "the connection ended: %s", strerror(errno));
+			connection_break(connection, -errno, "the connection ended: %s",
+					 strerror(errno));
 			break;
 		}
 		batch_sent(batch, (size_t)sent);

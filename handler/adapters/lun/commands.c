@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+/* clang-format off */
 /* Usage of a CDB whose block address and number of blocks stand where its length says. */
 #define ALL_4 0xff, 0xff, 0xff, 0xff
 #define RANGE_6(flags) { flags | 0x1f, 0xff, 0xff, 0xff }
@@ -18,22 +19,26 @@
 #define NDOB 0x01
 
 #define ALLOCATION_16(flags) { flags, 0, 0, 0, 0, 0, 0, 0, 0, ALL_4 }
+/* clang-format on */
 
 static uint16_t
 kernel_answers(const struct scsi_unit *unit, const uint8_t *cdb)
 {
-	return ASC_INVALID_OPCODE;	/* it does so before they come here */
+	return ASC_INVALID_OPCODE; /* it does so before they come here */
 }
 
+/* clang-format off */
 #define RESERVE_IN(action, name) \
 	{ 0x5e, action, "PERSISTENT RESERVE IN, " name, { action, 0, 0, 0, 0, 0, 0xff, 0xff }, \
 	  .check = kernel_answers }
 #define RESERVE_OUT(action, name) \
 	{ 0x5f, action, "PERSISTENT RESERVE OUT, " name, { action, 0xff, 0, 0, ALL_4 }, \
 	  .check = kernel_answers }
+/* clang-format on */
 
 static lun_answer_function report_opcodes;
 
+/* clang-format off */
 const struct scsi_command scsi_commands[] = {
 	{ 0x00, NO_ACTION, "TEST UNIT READY", { 0 }, .answer = lun_test_unit_ready },
 	{ 0x03, NO_ACTION, "REQUEST SENSE", { 0x01, 0, 0, 0xff }, .answer = lun_request_sense },
@@ -94,6 +99,7 @@ const struct scsi_command scsi_commands[] = {
 	{ 0xaa, NO_ACTION, "WRITE(12)", RANGE_12(TRANSFER), .check = lun_check_transfer },
 	{ .name = NULL },
 };
+/* clang-format on */
 
 const struct scsi_command *
 scsi_find_command(const uint8_t *cdb)
@@ -101,8 +107,9 @@ scsi_find_command(const uint8_t *cdb)
 	const uint8_t action = cdb[1] & 0x1f;
 
 	for (const struct scsi_command *command = scsi_commands; command->name; command++)
-		if (command->opcode == cdb[0] && (command->action == action ||
-						  command->action == NO_ACTION || command->judges_action))
+		if (command->opcode == cdb[0] &&
+		    (command->action == action || command->action == NO_ACTION ||
+		     command->judges_action))
 			return command;
 	return NULL;
 }
@@ -151,12 +158,12 @@ report_all(bool timeouts, uint8_t *data)
 		entry[0] = command->opcode;
 		if (command->action != NO_ACTION) {
 			put_be(entry + 2, 2, command->action);
-			entry[5] |= 0x01;	/* SERVACTV */
+			entry[5] |= 0x01; /* SERVACTV */
 		}
 		put_be(entry + 6, 2, lun_cdb_length(command->opcode));
 		length += 8;
 		if (timeouts) {
-			entry[5] |= 0x02;	/* CTDP */
+			entry[5] |= 0x02; /* CTDP */
 			length += put_timeouts(data + length);
 		}
 	}
@@ -170,10 +177,10 @@ report_one(const struct scsi_command *command, bool timeouts, uint8_t *data)
 	uint32_t length;
 
 	if (!command) {
-		data[1] = 0x01;		/* not supported */
+		data[1] = 0x01; /* not supported */
 		return 4;
 	}
-	data[1] = 0x03;			/* as the standard has it */
+	data[1] = 0x03; /* as the standard has it */
 	length = lun_cdb_length(command->opcode);
 	put_be(data + 2, 2, length);
 	data[4] = command->opcode;
@@ -207,7 +214,8 @@ report_opcodes(const struct scsi_unit *unit, const uint8_t *cdb, struct lun_answ
 			found = command;
 	}
 	/* 1: by operation code alone, 2: with a service action, 3: either (SPC-4 6.35.1). */
-	if (options > 3 || (known && ((options == 1 && has_actions) || (options == 2 && !has_actions)))) {
+	if (options > 3 ||
+	    (known && ((options == 1 && has_actions) || (options == 2 && !has_actions)))) {
 		scsi_refuse(out, SENSE_ILLEGAL_REQUEST, ASC_INVALID_FIELD);
 		return;
 	}

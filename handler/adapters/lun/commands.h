@@ -8,24 +8,24 @@
 
 #include "job.h"
 
-#define NO_ACTION 0xff			/* no service action */
+#define NO_ACTION 0xff /* no service action */
 
 typedef uint16_t lun_check_function(const struct scsi_unit *unit, const uint8_t *cdb);
-typedef void lun_answer_function(const struct scsi_unit *unit, const uint8_t *cdb,
-				 struct lun_answer *out);
+typedef void
+lun_answer_function(const struct scsi_unit *unit, const uint8_t *cdb, struct lun_answer *out);
 typedef bool lun_begin_function(struct scsi_job *job);
 
 struct scsi_command {
 	uint8_t opcode;
-	uint8_t action;		/* NO_ACTION if it has none */
-	const char *name;	/* NULL ends the table */
-	uint8_t usage[15];	/* bits that are looked at, from byte 1 on (SPC-4 6.35.3) */
+	uint8_t action;	   /* NO_ACTION if it has none */
+	const char *name;  /* NULL ends the table */
+	uint8_t usage[15]; /* bits that are looked at, from byte 1 on (SPC-4 6.35.3) */
 
 	/* One of the three carries it out. */
-	lun_check_function *check;	/* LUN_PASS if it returns 0; else ASC of the refusal */
-	lun_answer_function *answer;	/* LUN_GOOD or LUN_CHECK; out->data is zeroed */
-	lun_begin_function *begin;	/* LUN_JOB; returns as scsi_job_begin() does */
-	bool judges_action;	/* other service actions come to it too, and it refuses them */
+	lun_check_function *check;   /* LUN_PASS if it returns 0; else ASC of the refusal */
+	lun_answer_function *answer; /* LUN_GOOD or LUN_CHECK; out->data is zeroed */
+	lun_begin_function *begin;   /* LUN_JOB; returns as scsi_job_begin() does */
+	bool judges_action;	     /* other service actions come to it too, and it refuses them */
 };
 
 extern const struct scsi_command scsi_commands[];

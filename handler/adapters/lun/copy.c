@@ -1,9 +1,10 @@
 /* lun/copy.c - see copy.h.
  *
- * One kind of CSCD descriptor (E4h, identification) and one of segment (02h, block to block) are understood.  Source and
- * target are this LUN, by the NAA name it tells in VPD page 83h; another LUN can't be reached from here, also where the
- * same gateway has it, and is answered with COPY ABORTED / COPY TARGET DEVICE NOT REACHABLE, on which initiators copy by
- * themselves.  The kernel's own EXTENDED COPY is for its own backends only: tcmu gets the command as it came.
+ * One kind of CSCD descriptor (E4h, identification) and one of segment (02h, block to block) are
+ * understood.  Source and target are this LUN, by the NAA name it tells in VPD page 83h; another
+ * LUN can't be reached from here, also where the same gateway has it, and is answered with COPY
+ * ABORTED / COPY TARGET DEVICE NOT REACHABLE, on which initiators copy by themselves.  The kernel's
+ * own EXTENDED COPY is for its own backends only: tcmu gets the command as it came.
  */
 #include "copy.h"
 
@@ -59,8 +60,8 @@ check_cscd(const struct scsi_unit *unit, const uint8_t *cscd, struct scsi_outcom
 }
 
 static int
-read_segment(const struct scsi_unit *unit, const uint8_t *segment, uint64_t cscds, struct job_range ranges[2],
-	     struct scsi_outcome *fault)
+read_segment(const struct scsi_unit *unit, const uint8_t *segment, uint64_t cscds,
+	     struct job_range ranges[2], struct scsi_outcome *fault)
 {
 	uint64_t blocks = get_be(segment + 10, 2);
 	uint64_t from = get_be(segment + 12, 8), to = get_be(segment + 20, 8);
@@ -79,8 +80,8 @@ read_segment(const struct scsi_unit *unit, const uint8_t *segment, uint64_t cscd
 }
 
 int
-copy_read_list(const struct scsi_unit *unit, const uint8_t *list, size_t length, struct job_range *ranges,
-	       struct scsi_outcome *fault)
+copy_read_list(const struct scsi_unit *unit, const uint8_t *list, size_t length,
+	       struct job_range *ranges, struct scsi_outcome *fault)
 {
 	uint64_t cscd_bytes, segment_bytes, inline_bytes;
 	const uint8_t *segments;
@@ -104,14 +105,16 @@ copy_read_list(const struct scsi_unit *unit, const uint8_t *list, size_t length,
 		if (check_cscd(unit, list + HEAD_BYTES + at, fault) != 0)
 			return -1;
 	segments = list + HEAD_BYTES + cscd_bytes;
-	/* The type of a segment says how long it is, so that is looked at before the length of them all. */
+	/* The type of a segment says how long it is, so that is looked at before the length of them
+	 * all.
+	 */
 	for (uint64_t at = 0; at < segment_bytes; at += SEGMENT_BYTES) {
 		if (segments[at] != SEGMENT_BLOCK_TO_BLOCK)
 			return refuse_list(fault, SENSE_ILLEGAL_REQUEST, ASC_SEGMENT_TYPE);
 		if (segment_bytes - at < SEGMENT_BYTES)
 			return refuse_list(fault, SENSE_ILLEGAL_REQUEST, ASC_INVALID_FIELD_IN_LIST);
-		if (read_segment(unit, segments + at, cscd_bytes / CSCD_BYTES, ranges + at / SEGMENT_BYTES * 2,
-				 fault) != 0)
+		if (read_segment(unit, segments + at, cscd_bytes / CSCD_BYTES,
+				 ranges + at / SEGMENT_BYTES * 2, fault) != 0)
 			return -1;
 	}
 	return (int)(segment_bytes / SEGMENT_BYTES * 2);
@@ -125,14 +128,16 @@ copy_operating_parameters(const struct scsi_unit *unit, uint8_t *data)
 	while (1u << block_log < unit->block_bytes)
 		block_log++;
 	put_be(data, 4, 46 - 4);
-	data[4] = 0x01;				/* SNLID: list identifiers need not be told apart */
+	data[4] = 0x01; /* SNLID: list identifiers need not be told apart */
 	put_be(data + 8, 2, CSCDS_MAX);
 	put_be(data + 10, 2, COPY_SEGMENTS_MAX);
 	put_be(data + 12, 4, COPY_DESCRIPTOR_BYTES_MAX);
-	put_be(data + 16, 4, 0xffffull * unit->block_bytes);	/* of a segment; no inline and no held data */
-	put_be(data + 34, 2, 1);			/* concurrent copies: what more come wait in the queue */
+	/* of a segment; no inline and no held data */
+	put_be(data + 16, 4, 0xffffull * unit->block_bytes);
+	/* concurrent copies: what more come wait in the queue */
+	put_be(data + 34, 2, 1);
 	data[36] = 1;
-	data[37] = (uint8_t)block_log;		/* granularity of segments */
+	data[37] = (uint8_t)block_log; /* granularity of segments */
 	data[43] = 2;
 	data[44] = SEGMENT_BLOCK_TO_BLOCK;
 	data[45] = CSCD_IDENTIFICATION;

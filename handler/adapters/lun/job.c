@@ -1,8 +1,9 @@
 /* lun/job.c - see job.h.  SBC-3 is the reference for each command.
  *
- * UNMAP and WRITE SAME of zeros are one kind of request to the engine, which keeps parity true and reads zeros from
- * then on, whether or not a member gives space back.  WRITE SAME of anything else is written from a buffer of
- * repeated blocks.  VERIFY reads (bad sectors are found, and mended by what that sets going) and compares where it is told to.
+ * UNMAP and WRITE SAME of zeros are one kind of request to the engine, which keeps parity true and
+ * reads zeros from then on, whether or not a member gives space back.  WRITE SAME of anything else
+ * is written from a buffer of repeated blocks.  VERIFY reads (bad sectors are found, and mended by
+ * what that sets going) and compares where it is told to.
  */
 #include "job.h"
 
@@ -98,8 +99,8 @@ busy(struct scsi_job *job)
 	return end_job(job, (struct scsi_outcome){ .status = STATUS_BUSY });
 }
 
-/* A cache that was lost since an earlier step may have taken that along.  A flush that somebody sent meanwhile was told of
- * it, and one that follows the command would not be.
+/* A cache that was lost since an earlier step may have taken that along.  A flush that somebody
+ * sent meanwhile was told of it, and one that follows the command would not be.
  */
 static bool
 lost_a_step(struct scsi_job *job, const struct engine_request *request)
@@ -139,15 +140,23 @@ submit(struct scsi_job *job, enum request_op op, uint64_t offset_bytes, uint64_t
 	job->began = true;
 	job->request = (struct engine_request){
 		.limit_ms = left_ms,
-		.op = op, .fua = job->fua && op != REQUEST_READ, .deallocate = job->deallocate,
-		.offset_bytes = offset_bytes, .length_bytes = length_bytes, .iov = iov, .iov_count = iov_count,
-		.done = requested, .owner = job,
+		.op = op,
+		.fua = job->fua && op != REQUEST_READ,
+		.deallocate = job->deallocate,
+		.offset_bytes = offset_bytes,
+		.length_bytes = length_bytes,
+		.iov = iov,
+		.iov_count = iov_count,
+		.done = requested,
+		.owner = job,
 	};
 	job->submit(job);
 	return true;
 }
 
-/* Take the range over into the job.  some: it must not be empty.  ASC of what is wrong with it, or 0. */
+/* Take the range over into the job.  some: it must not be empty.  ASC of what is wrong with it, or
+ * 0.
+ */
 static uint16_t
 take_range(struct scsi_job *job, uint64_t blocks_max, bool some)
 {
@@ -174,7 +183,7 @@ one_request(struct scsi_job *job, enum request_op op, uint64_t blocks_max, uint3
 	job->step = good;
 	job->writes = op == REQUEST_READ ? WRITES_NOTHING : WRITES_RANGE;
 	if (fault == 0 && (op == REQUEST_COMPARE_WRITE) && job->cdb[1] >> 5 != 0)
-		fault = ASC_INVALID_FIELD;	/* no protection information */
+		fault = ASC_INVALID_FIELD; /* no protection information */
 	if (fault == 0 && data_bytes(job) != copies * job->length_bytes)
 		fault = ASC_INVALID_FIELD;
 	if (fault != 0)
@@ -200,7 +209,7 @@ lun_begin_write(struct scsi_job *job)
 bool
 lun_begin_compare_and_write(struct scsi_job *job)
 {
-	memset(job->cdb + 10, 0, 3);	/* reserved: its number of blocks has one byte */
+	memset(job->cdb + 10, 0, 3); /* reserved: its number of blocks has one byte */
 	return one_request(job, REQUEST_COMPARE_WRITE, COMPARE_WRITE_BYTES_MAX / job->block_bytes,
 			   2);
 }
@@ -226,7 +235,9 @@ compare_ranges(const void *a, const void *b)
 	return (x->offset_bytes > y->offset_bytes) - (x->offset_bytes < y->offset_bytes);
 }
 
-/* One range for those that touch or overlap: 256 descriptors of neighbouring blocks are one request, not 256 writes of a row. */
+/* One range for those that touch or overlap: 256 descriptors of neighbouring blocks are one
+ * request, not 256 writes of a row.
+ */
 static void
 join_ranges(struct scsi_job *job, int count)
 {
@@ -264,7 +275,8 @@ read_unmap_list(struct scsi_job *job, const uint8_t *list, int count)
 		if (lun_is_outside(unit, lba, blocks))
 			return ASC_OUT_OF_RANGE;
 		total += blocks;
-		job->ranges[i] = (struct job_range){ lba * unit->block_bytes, blocks * unit->block_bytes };
+		job->ranges[i] =
+			(struct job_range){ lba * unit->block_bytes, blocks * unit->block_bytes };
 	}
 	join_ranges(job, count);
 	return total > UNMAP_BYTES_MAX / unit->block_bytes ? ASC_INVALID_FIELD_IN_LIST : 0;
@@ -279,7 +291,7 @@ lun_begin_unmap(struct scsi_job *job)
 	uint16_t fault;
 
 	job->writes = WRITES_LIST;
-	if (job->cdb[1] & 0x01)		/* ANCHOR */
+	if (job->cdb[1] & 0x01) /* ANCHOR */
 		return refuse_job(job, ASC_INVALID_FIELD);
 	if (length == 0)
 		return good(job);
@@ -296,7 +308,8 @@ lun_begin_unmap(struct scsi_job *job)
 	if (described > length - 8 || get_be(list, 2) + 2 > length)
 		fault = ASC_LIST_LENGTH;
 	else
-		fault = read_unmap_list(job, list, (int)(described / 16));	/* an incomplete last one is ignored */
+		/* an incomplete last one is ignored */
+		fault = read_unmap_list(job, list, (int)(described / 16));
 	free(list);
 	if (fault != 0)
 		return refuse_job(job, fault);
@@ -389,7 +402,8 @@ verify_next(struct scsi_job *job)
 
 	if (left == 0)
 		return good(job);
-	job->pieces[0] = (struct iovec){ job->buffer, left < JOB_BUFFER_BYTES ? (size_t)left : JOB_BUFFER_BYTES };
+	job->pieces[0] = (struct iovec){ job->buffer, left < JOB_BUFFER_BYTES ? (size_t)left
+									      : JOB_BUFFER_BYTES };
 	return submit(job, REQUEST_READ, job->offset_bytes + job->at_bytes, job->pieces[0].iov_len,
 		      job->pieces, 1);
 }
@@ -435,9 +449,10 @@ begin_verify(struct scsi_job *job, bool writes)
 		return no_memory(job);
 	if (!writes)
 		return verify_written(job);
-	job->fua = true;	/* what is read back has left the volatile caches */
+	job->fua = true; /* what is read back has left the volatile caches */
 	job->step = verify_written;
-	return submit(job, REQUEST_WRITE, job->offset_bytes, job->length_bytes, job->iov, job->iov_count);
+	return submit(job, REQUEST_WRITE, job->offset_bytes, job->length_bytes, job->iov,
+		      job->iov_count);
 }
 
 bool
@@ -458,7 +473,8 @@ lun_begin_write_verify(struct scsi_job *job)
 static bool
 copy_next(struct scsi_job *job)
 {
-	while (job->ranges_at < job->ranges_left && job->at_bytes == job->ranges[job->ranges_at].length_bytes) {
+	while (job->ranges_at < job->ranges_left &&
+	       job->at_bytes == job->ranges[job->ranges_at].length_bytes) {
 		job->ranges_at += 2;
 		job->at_bytes = 0;
 	}
@@ -472,9 +488,11 @@ copy_next(struct scsi_job *job)
 	job->pieces[0] = (struct iovec){ job->buffer, (size_t)part };
 	job->copied = !job->copied;
 	if (job->copied)
-		return submit(job, REQUEST_READ, from->offset_bytes + job->at_bytes, part, job->pieces, 1);
+		return submit(job, REQUEST_READ, from->offset_bytes + job->at_bytes, part,
+			      job->pieces, 1);
 	job->at_bytes += part;
-	return submit(job, REQUEST_WRITE, to->offset_bytes + job->at_bytes - part, part, job->pieces, 1);
+	return submit(job, REQUEST_WRITE, to->offset_bytes + job->at_bytes - part, part,
+		      job->pieces, 1);
 }
 
 bool
@@ -485,7 +503,7 @@ lun_begin_copy(struct scsi_job *job)
 	struct scsi_outcome fault;
 
 	job->writes = WRITES_TARGETS;
-	if ((job->cdb[1] & 0x1f) != 0)		/* LID4 and others */
+	if ((job->cdb[1] & 0x1f) != 0) /* LID4 and others */
 		return refuse_job(job, ASC_INVALID_FIELD);
 	if (length == 0)
 		return good(job);
@@ -533,7 +551,8 @@ scsi_job_covers(const struct scsi_job *job, uint64_t offset_bytes, uint64_t leng
 	struct job_range range;
 
 	for (int i = 0; job->writes != WRITES_RANGE && written_range(job, i, &range); i++)
-		if (offset_bytes < range.offset_bytes + range.length_bytes && range.offset_bytes < offset_bytes + length_bytes)
+		if (offset_bytes < range.offset_bytes + range.length_bytes &&
+		    range.offset_bytes < offset_bytes + length_bytes)
 			return true;
 	return false;
 }
@@ -566,12 +585,14 @@ scsi_job_begin(struct scsi_job *job)
 	job->step = good;
 	job->block_bytes = job->unit->block_bytes;
 	job->at_bytes = 0;
-	job->fua = job->deallocate = job->compares = job->same = job->copied = job->wrote = job->began = false;
+	job->fua = job->deallocate = job->compares = job->same = job->copied = job->wrote =
+		job->began = false;
 	job->writes = WRITES_NOTHING;
 	job->ranges = NULL;
 	job->buffer = NULL;
 	job->ranges_at = job->ranges_left = 0;
-	if (job->block_bytes == 0 || JOB_BUFFER_BYTES % job->block_bytes != 0)	/* buffers hold whole blocks */
+	/* buffers hold whole blocks */
+	if (job->block_bytes == 0 || JOB_BUFFER_BYTES % job->block_bytes != 0)
 		return refuse_job(job, ASC_INVALID_OPCODE);
 	command = scsi_find_command(job->cdb);
 	return command && command->begin ? command->begin(job)

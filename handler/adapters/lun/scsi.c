@@ -17,7 +17,7 @@
 
 #define VENDOR "IRAID   "
 #define PHYSICAL_BLOCK_BYTES 4096u
-#define OPTIMAL_BYTES_MIN (1u << 20)	/* optimal transfer length, rounded up to whole rows */
+#define OPTIMAL_BYTES_MIN (1u << 20) /* optimal transfer length, rounded up to whole rows */
 
 static void
 put_hex(uint8_t *out, const uint8_t uuid[16])
@@ -48,14 +48,15 @@ product_of(int level)
 static uint32_t
 standard_inquiry(const struct scsi_unit *unit, uint8_t *data)
 {
-	static const uint16_t versions[] = { 0x00a0, 0x0960, 0x0460, 0x04c0 };	/* SAM-5 iSCSI SPC-4 SBC-3 */
+	/* SAM-5 iSCSI SPC-4 SBC-3 */
+	static const uint16_t versions[] = { 0x00a0, 0x0960, 0x0460, 0x04c0 };
 	char revision[5];
 
-	data[2] = 0x06;		/* SPC-4 */
-	data[3] = 0x02;		/* response data format */
+	data[2] = 0x06; /* SPC-4 */
+	data[3] = 0x02; /* response data format */
 	data[4] = 74 - 5;
-	data[5] = 0x08;		/* third-party copy; no ALUA, which one gateway does not need */
-	data[7] = 0x02;		/* CMDQUE */
+	data[5] = 0x08; /* third-party copy; no ALUA, which one gateway does not need */
+	data[7] = 0x02; /* CMDQUE */
 	memcpy(data + 8, VENDOR, 8);
 	memcpy(data + 16, product_of(unit->level), 16);
 	snprintf(revision, sizeof(revision), "%-4.4s", IRAID_VERSION);
@@ -70,14 +71,14 @@ vpd_identification(const struct scsi_unit *unit, uint8_t *data)
 {
 	uint8_t *designator = data + 4;
 
-	designator[0] = 0x01;	/* binary */
-	designator[1] = 0x03;	/* of the LUN, NAA */
+	designator[0] = 0x01; /* binary */
+	designator[1] = 0x03; /* of the LUN, NAA */
 	designator[3] = 8;
 	scsi_put_naa(unit, designator + 4);
 	designator += 12;
 
-	designator[0] = 0x02;	/* ASCII */
-	designator[1] = 0x01;	/* of the LUN, T10 vendor identification */
+	designator[0] = 0x02; /* ASCII */
+	designator[1] = 0x01; /* of the LUN, T10 vendor identification */
 	designator[3] = 8 + 32;
 	memcpy(designator + 4, VENDOR, 8);
 	put_hex(designator + 12, unit->uuid);
@@ -94,9 +95,10 @@ vpd_block_limits(const struct scsi_unit *unit, uint8_t *data)
 	uint32_t most = unit->transfer_blocks_max;
 	uint32_t optimal = 0;
 
-	/* Writes of whole rows need no read: file systems align to what stands here.  Linux makes no
-	 * command longer than that, so it is as many rows as make a command worth its cost.  A row
-	 * that is longer than a command can be gives way to whole chunks. */
+	/* Writes of whole rows need no read: file systems align to what stands here.  Linux makes
+	 * no command longer than that, so it is as many rows as make a command worth its cost.  A
+	 * row that is longer than a command can be gives way to whole chunks.
+	 */
 	if (row != 0 && row <= most) {
 		uint32_t rows = (wanted + row - 1) / row;
 
@@ -104,7 +106,7 @@ vpd_block_limits(const struct scsi_unit *unit, uint8_t *data)
 	} else if (chunk != 0 && chunk <= most) {
 		optimal = most / chunk * chunk;
 	}
-	data[4] = 0x01;		/* WSNZ: 0 blocks of WRITE SAME are not all to the end */
+	data[4] = 0x01; /* WSNZ: 0 blocks of WRITE SAME are not all to the end */
 	put_be(data + 6, 2, chunk <= 0xffff ? chunk : 0);
 	put_be(data + 8, 4, most);
 	put_be(data + 12, 4, optimal);
@@ -113,7 +115,7 @@ vpd_block_limits(const struct scsi_unit *unit, uint8_t *data)
 	put_be(data + 24, 4, UNMAP_DESCRIPTORS_MAX);
 	/* Whole rows are zeroed without a read, and are what members can give back. */
 	put_be(data + 28, 4, row != 0 ? row : 1);
-	put_be(data + 32, 4, 1u << 31);	/* UGAVALID: counted from block 0 */
+	put_be(data + 32, 4, 1u << 31); /* UGAVALID: counted from block 0 */
 	put_be(data + 36, 8, WRITE_SAME_BLOCKS_MAX);
 	return 0x3c;
 }
@@ -121,7 +123,9 @@ vpd_block_limits(const struct scsi_unit *unit, uint8_t *data)
 static uint32_t
 vpd_provisioning(uint8_t *data)
 {
-	/* LBPU, LBPWS, LBPWS10, LBPRZ; nothing is anchored.  Thin or not, members know: no provisioning type is told. */
+	/* LBPU, LBPWS, LBPWS10, LBPRZ; nothing is anchored.  Thin or not, members know: no
+	 * provisioning type is told.
+	 */
 	data[5] = 0x80 | 0x40 | 0x20 | 0x04;
 	return 4;
 }
@@ -156,7 +160,9 @@ lun_inquiry(const struct scsi_unit *unit, const uint8_t *cdb, struct lun_answer 
 		length = vpd_block_limits(unit, out->data);
 		break;
 	case 0xb1:
-		/* Non-rotating: whatever the members are, an elevator for one disk does a row of several no good. */
+		/* Non-rotating: whatever the members are, an elevator for one disk does a row of
+		 * several no good.
+		 */
 		put_be(out->data + 4, 2, 1);
 		length = 0x3c;
 		break;
@@ -175,13 +181,14 @@ lun_inquiry(const struct scsi_unit *unit, const uint8_t *cdb, struct lun_answer 
 /* --- MODE SENSE --- */
 
 struct mode_page {
-	uint8_t code, length;		/* length of what follows the two bytes of head */
+	uint8_t code, length; /* length of what follows the two bytes of head */
 	uint8_t values[18];
 };
 
 static const struct mode_page mode_pages[] = {
-	{ 0x01, 10, { 0 } },		/* read-write error recovery */
-	/* Caching: WCE, because members may have volatile caches that only FLUSH and FUA get past. */
+	{ 0x01, 10, { 0 } }, /* read-write error recovery */
+	/* Caching: WCE, because members may have volatile caches that only FLUSH and FUA get past.
+	 */
 	{ 0x08, 18, { 0x04 } },
 	/* Control: GLTSD; TAS as the kernel's default is; busy timeout without limit. */
 	{ 0x0a, 10, { 0x02, 0, 0, 0x40, 0, 0, 0xff, 0xff, 0, 0 } },
@@ -202,11 +209,12 @@ lun_mode_sense(const struct scsi_unit *unit, const uint8_t *cdb, struct lun_answ
 	for (size_t i = 0; i < sizeof(mode_pages) / sizeof(mode_pages[0]); i++) {
 		const struct mode_page *page = &mode_pages[i];
 
-		if (!(code == page->code && subpage == 0) && !(code == 0x3f && (subpage == 0 || subpage == 0xff)))
+		if (!(code == page->code && subpage == 0) &&
+		    !(code == 0x3f && (subpage == 0 || subpage == 0xff)))
 			continue;
 		out->data[length] = page->code;
 		out->data[length + 1] = page->length;
-		if (control != 1)	/* 1 asks which bits can be changed: none */
+		if (control != 1) /* 1 asks which bits can be changed: none */
 			memcpy(out->data + length + 2, page->values, page->length);
 		length += 2u + page->length;
 	}
@@ -267,8 +275,10 @@ lun_read_capacity_16(const struct scsi_unit *unit, const uint8_t *cdb, struct lu
 {
 	put_be(out->data, 8, unit->blocks - 1);
 	put_be(out->data + 8, 4, unit->block_bytes);
-	/* No protection.  Physical blocks of 4 KiB at least, so that initiators align: smaller writes cost a member a read,
-	 * and may be torn.  LBPME and LBPRZ: UNMAP is there, and what was unmapped reads as zeros. */
+	/* No protection.  Physical blocks of 4 KiB at least, so that initiators align: smaller
+	 * writes cost a member a read, and may be torn.  LBPME and LBPRZ: UNMAP is there, and what
+	 * was unmapped reads as zeros.
+	 */
 	for (uint32_t bytes = unit->block_bytes; bytes < PHYSICAL_BLOCK_BYTES; bytes *= 2)
 		out->data[13]++;
 	out->data[14] = 0xc0;
@@ -288,7 +298,7 @@ lun_start_stop(const struct scsi_unit *unit, const uint8_t *cdb, struct lun_answ
 void
 lun_receive_copy_results(const struct scsi_unit *unit, const uint8_t *cdb, struct lun_answer *out)
 {
-	if ((cdb[1] & 0x1f) != 0x03)	/* there is nothing to ask of past copies */
+	if ((cdb[1] & 0x1f) != 0x03) /* there is nothing to ask of past copies */
 		scsi_refuse(out, SENSE_ILLEGAL_REQUEST, ASC_INVALID_FIELD);
 	else
 		scsi_answer_cut(out, copy_operating_parameters(unit, out->data),
@@ -300,7 +310,7 @@ lun_receive_copy_results(const struct scsi_unit *unit, const uint8_t *cdb, struc
 size_t
 lun_cdb_length(uint8_t opcode)
 {
-	static const uint8_t lengths[] = { 6, 10, 10, 0, 16, 12, 0, 0 };	/* SPC-4 4.2.5.1 */
+	static const uint8_t lengths[] = { 6, 10, 10, 0, 16, 12, 0, 0 }; /* SPC-4 4.2.5.1 */
 
 	return lengths[opcode >> 5];
 }

@@ -1,5 +1,6 @@
-/* lun/scsi.h - what a volume answers to SCSI commands that move no data of it, and which those that do are.  Pure: a CDB and
- * a description of the LUN in, bytes or sense out; no tcmu, so that tests can call it.
+/* lun/scsi.h - what a volume answers to SCSI commands that move no data of it, and which those that
+ * do are.  Pure: a CDB and a description of the LUN in, bytes or sense out; no tcmu, so that tests
+ * can call it.
  *
  * Commands that are not in the table of commands.c are refused, before tcmu-runner can emulate
  * them: docs/design/tcmu.md says which of its emulations are wrong for us and why.
@@ -15,27 +16,30 @@
 
 #define LUN_ANSWER_MAX 2048
 
-/* What VPD page B0h promises, and job.c keeps.  A command must end before tcmu gives it up (30 s by default) even
- * where members have no command for zeros and get all of them over the network. */
-#define WRITE_SAME_BLOCKS_MAX 32768u	/* below 64 Ki: test suites take more for a promise that READ and WRITE take it too */
+/* What VPD page B0h promises, and job.c keeps.  A command must end before tcmu gives it up (30 s by
+ * default) even where members have no command for zeros and get all of them over the network.
+ */
+/* below 64 Ki: test suites take more for a promise that READ and WRITE take it too */
+#define WRITE_SAME_BLOCKS_MAX 32768u
 #define UNMAP_BYTES_MAX (32ull << 20)
 #define UNMAP_DESCRIPTORS_MAX 256
 
 struct scsi_unit {
-	uint8_t uuid[16];		/* of the volume */
-	int level;			/* -1: not known yet */
-	uint64_t blocks;		/* of the LUN */
+	uint8_t uuid[16]; /* of the volume */
+	int level;	  /* -1: not known yet */
+	uint64_t blocks;  /* of the LUN */
 	uint32_t block_bytes;
 	uint32_t transfer_blocks_max;
-	uint32_t chunk_bytes, row_bytes;	/* 0: not known yet */
-	uint16_t not_ready;		/* ASC_BECOMING_READY, ASC_MANUAL_INTERVENTION; 0: ready */
+	uint32_t chunk_bytes, row_bytes; /* 0: not known yet */
+	uint16_t not_ready;		 /* ASC_BECOMING_READY, ASC_MANUAL_INTERVENTION; 0: ready */
 };
 
 enum lun_verdict {
-	LUN_JOB,	/* for job.c, which looks at the rest of the CDB */
-	LUN_PASS,	/* READ, WRITE or SYNCHRONIZE CACHE in bounds: its data is the runner's to hand on */
-	LUN_GOOD,	/* answered: data[0 .. length), cut at the allocation length */
-	LUN_CHECK,	/* refused with key and asc */
+	LUN_JOB, /* for job.c, which looks at the rest of the CDB */
+	/* READ, WRITE or SYNCHRONIZE CACHE in bounds: its data is the runner's to hand on */
+	LUN_PASS,
+	LUN_GOOD,  /* answered: data[0 .. length), cut at the allocation length */
+	LUN_CHECK, /* refused with key and asc */
 };
 
 struct lun_answer {

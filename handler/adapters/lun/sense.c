@@ -23,15 +23,18 @@ scsi_outcome_of(const struct engine_request *request, int result, bool failed)
 	case -EIO:
 		if (read)
 			return scsi_check(SENSE_MEDIUM_ERROR, ASC_READ_ERROR);
-		/* Not MEDIUM ERROR: Linux repeats that, and a flush tells of lost caches only once. */
+		/* Not MEDIUM ERROR: Linux repeats that, and a flush tells of lost caches only once.
+		 */
 		return scsi_check(SENSE_HARDWARE_ERROR, ASC_WRITE_ERROR);
 	case -ETIMEDOUT:
-		/* Not BUSY: Linux repeats that for minutes.  It has waited for queue_limit already. */
+		/* Not BUSY: Linux repeats that for minutes.  It has waited for queue_limit already.
+		 */
 		return scsi_check(SENSE_NOT_READY, ASC_MANUAL_INTERVENTION);
 	case -ETIME:
 		return scsi_check(SENSE_ABORTED_COMMAND, ASC_COMMAND_TIMEOUT);
 	case -ENOMEDIUM:
-		return scsi_check(SENSE_NOT_READY, failed ? ASC_MANUAL_INTERVENTION : ASC_BECOMING_READY);
+		return scsi_check(SENSE_NOT_READY,
+				  failed ? ASC_MANUAL_INTERVENTION : ASC_BECOMING_READY);
 	case -ESHUTDOWN:
 		return scsi_check(SENSE_NOT_READY, ASC_STANDBY);
 	case -ERANGE:

@@ -1,5 +1,5 @@
-/* lun/sense.h - what a command ends with.  Pure.  docs/operating/sense.md is the table for administrators, and a test
- * compares the two.
+/* lun/sense.h - what a command ends with.  Pure.  docs/operating/sense.md is the table for
+ * administrators, and a test compares the two.
  */
 #ifndef IRAID_SCSI_SENSE_H
 #define IRAID_SCSI_SENSE_H
@@ -38,13 +38,15 @@
 
 struct scsi_outcome {
 	uint8_t status;
-	uint8_t key;			/* of CHECK CONDITION, as what follows */
+	uint8_t key; /* of CHECK CONDITION, as what follows */
 	uint16_t asc;
-	bool informed;			/* the INFORMATION field is valid */
+	bool informed; /* the INFORMATION field is valid */
 	uint32_t information;
 };
 
-/* request->op and ->mismatch_bytes are looked at; result: what its done() got.  failed: the volume's state is VOLUME_FAILED. */
+/* request->op and ->mismatch_bytes are looked at; result: what its done() got.  failed: the
+ * volume's state is VOLUME_FAILED.
+ */
 struct scsi_outcome scsi_outcome_of(const struct engine_request *request, int result, bool failed);
 
 struct scsi_outcome scsi_check(uint8_t key, uint16_t asc);

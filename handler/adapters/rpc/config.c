@@ -11,7 +11,9 @@
 
 #define VOLUMES_MAX 1024
 
-/* Before anything is applied: a file with a fault changes nothing, neither its own volume nor another. */
+/* Before anything is applied: a file with a fault changes nothing, neither its own volume nor
+ * another.
+ */
 static bool
 files_are_good(const char *name, struct fault *fault)
 {
@@ -30,11 +32,12 @@ files_are_good(const char *name, struct fault *fault)
 		line = config_fault_text(first, "line");
 		key = config_fault_text(first, "key");
 		if (count > 1)
-			snprintf(more, sizeof(more), " (and %zu more: iraid config check)", count - 1);
+			snprintf(more, sizeof(more), " (and %zu more: iraid config check)",
+				 count - 1);
 		fault_set(fault, FAULT_INVALID, config_fault_text(first, "remedy"),
 			  "%s%s%s: %s%s%s%s; nothing was changed", config_fault_text(first, "file"),
-			  line[0] ? ":" : "", line, key, key[0] ? ": " : "", config_fault_text(first, "what"),
-			  more);
+			  line[0] ? ":" : "", line, key, key[0] ? ": " : "",
+			  config_fault_text(first, "what"), more);
 	}
 	json_object_put(checked);
 	return count == 0;
@@ -59,7 +62,8 @@ reload_json(const char *name, const struct reload *reload)
 	json_object *applied = json_object_new_array(), *pending = json_object_new_array();
 
 	for (int i = 0; i < reload->count; i++)
-		json_object_array_add(reload->changes[i].applied ? applied : pending, change_json(&reload->changes[i]));
+		json_object_array_add(reload->changes[i].applied ? applied : pending,
+				      change_json(&reload->changes[i]));
 	rpc_put_text(object, "name", name);
 	rpc_put_bool(object, "running", reload->running);
 	rpc_put_text(object, "note", reload->note);
@@ -83,12 +87,13 @@ static void
 log_change(struct volume_host *host, const char *name, const struct reload_change *change)
 {
 	if (change->applied)
-		volume_note(host, LOG_NOTICE, "configuration changed", name, "", "%s: \"%.200s\" is now \"%.200s\"%s%s",
-			    change->key, change->from, change->to, change->note[0] ? ", " : "", change->note);
+		volume_note(host, LOG_NOTICE, "configuration changed", name, "",
+			    "%s: \"%.200s\" is now \"%.200s\"%s%s", change->key, change->from,
+			    change->to, change->note[0] ? ", " : "", change->note);
 	else
 		volume_note(host, LOG_WARNING, "configuration differs", name, "",
-			    "%s: \"%.200s\" in use, \"%.200s\" in the file; %s", change->key, change->from, change->to,
-			    change->note);
+			    "%s: \"%.200s\" in use, \"%.200s\" in the file; %s", change->key,
+			    change->from, change->to, change->note);
 }
 
 static bool
@@ -112,7 +117,7 @@ reload_one(struct rpc_context *context, const char *name, json_object *list, str
 json_object *
 rpc_config_reload(struct rpc_context *context, json_object *params, struct fault *fault)
 {
-	char (*names)[LAYOUT_NAME_MAX + 1] = calloc(VOLUMES_MAX, sizeof(*names));
+	char(*names)[LAYOUT_NAME_MAX + 1] = calloc(VOLUMES_MAX, sizeof(*names));
 	json_object *given = NULL, *list = json_object_new_array(), *result = NULL;
 	bool one = params && json_object_object_get_ex(params, "name", &given) && given;
 	int count = 1;

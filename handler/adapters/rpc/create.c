@@ -19,7 +19,7 @@
 #include "inspect.h"
 
 #define START_MS_MAX 15000
-#define REGION_BYTES_MAX (1ll << 40)	/* of one member */
+#define REGION_BYTES_MAX (1ll << 40) /* of one member */
 
 struct creation {
 	struct rpc_context *context;
@@ -27,9 +27,9 @@ struct creation {
 	struct iscsi_credentials credentials;
 	int level;
 	uint32_t chunk_bytes;
-	uint64_t region_bytes;		/* 0: as usual */
+	uint64_t region_bytes; /* 0: as usual */
 	bool force;
-	int member_count, device_count;	/* members first, then spares */
+	int member_count, device_count; /* members first, then spares */
 	struct member_work devices[SLOTS_MAX];
 	struct superblock common;
 	struct geometry geometry;
@@ -102,7 +102,8 @@ take_members(struct creation *creation, json_object *params, struct fault *fault
 static bool
 take_shape(struct creation *creation, json_object *params, struct fault *fault)
 {
-	int64_t level, chunk = IRAID_CHUNK_BYTES_DEFAULT, give_up = creation->config.give_up_seconds, region = 0;
+	int64_t level, chunk = IRAID_CHUNK_BYTES_DEFAULT,
+		       give_up = creation->config.give_up_seconds, region = 0;
 
 	if (!rpc_take_number(params, "level", true, INT32_MIN, INT32_MAX, &level, fault) ||
 	    !rpc_take_number(params, "chunk_bytes", false, INT32_MIN, INT32_MAX, &chunk, fault) ||
@@ -117,7 +118,8 @@ take_shape(struct creation *creation, json_object *params, struct fault *fault)
 				 "choose 0 (striping), 1 (copies), 5 (parity), 6 (two parities) or "
 				 "10 (striped copies)",
 				 "level %lld is not known", (long long)level);
-	if (chunk < IRAID_CHUNK_BYTES_MIN || chunk > IRAID_CHUNK_BYTES_MAX || (chunk & (chunk - 1)) != 0)
+	if (chunk < IRAID_CHUNK_BYTES_MIN || chunk > IRAID_CHUNK_BYTES_MAX ||
+	    (chunk & (chunk - 1)) != 0)
 		return fault_set(fault, FAULT_INVALID, "choose a power of two from 4096 to 1048576",
 				 "chunk_bytes %lld can't be", (long long)chunk);
 	if (region != 0 && region < chunk)
@@ -182,7 +184,8 @@ same_name(const struct scsi_device *a, const struct scsi_device *b)
 		return false;
 	if (a->identity[0] != '\0' && b->identity[0] != '\0')
 		return strcmp(a->identity, b->identity) == 0;
-	return a->serial[0] != '\0' && strcmp(a->serial, b->serial) == 0 && strcmp(a->vendor, b->vendor) == 0;
+	return a->serial[0] != '\0' && strcmp(a->serial, b->serial) == 0 &&
+	       strcmp(a->vendor, b->vendor) == 0;
 }
 
 /* Different LUNs that say they are the same one: members_probe() has shown that they are not. */
@@ -196,8 +199,8 @@ warn_same_names(struct creation *creation)
 			if (!same_name(&devices[i].device, &devices[j].device))
 				continue;
 			rpc_warn(creation->warnings,
-				 "%s and %s are different LUNs that report the same identity; give each a "
-				 "serial number of its own on its target",
+				 "%s and %s are different LUNs that report the same identity; give "
+				 "each a serial number of its own on its target",
 				 devices[j].label, devices[i].label);
 			return;
 		}
@@ -227,7 +230,6 @@ open_devices(struct creation *creation, struct fault *fault)
 static bool
 look_at_members(struct creation *creation, struct fault *fault)
 {
-
 	if (!open_devices(creation, fault))
 		return false;
 	for (int i = 0; i < creation->device_count; i++) {
@@ -283,8 +285,8 @@ lay_out(struct creation *creation, struct fault *fault)
 	}
 	if (smallest->device.capacity_bytes != largest->device.capacity_bytes)
 		rpc_warn(creation->warnings,
-			 "the members' sizes differ: the smallest counts, %s with %llu bytes, so %llu bytes of "
-			 "%s (%llu bytes) are not used",
+			 "the members' sizes differ: the smallest counts, %s with %llu bytes, so "
+			 "%llu bytes of %s (%llu bytes) are not used",
 			 smallest->label, (unsigned long long)smallest->device.capacity_bytes,
 			 (unsigned long long)(largest->device.capacity_bytes -
 					      smallest->device.capacity_bytes),
@@ -292,7 +294,8 @@ lay_out(struct creation *creation, struct fault *fault)
 	if (layout_compute(smallest->device.capacity_bytes, creation->chunk_bytes, common->areas,
 			   &common->data_bytes, &common->region_rows) != 0 ||
 	    geometry_init(&creation->geometry, creation->level, creation->member_count,
-			  creation->chunk_bytes, smallest->device.block_bytes, common->data_bytes) != 0)
+			  creation->chunk_bytes, smallest->device.block_bytes,
+			  common->data_bytes) != 0)
 		return fault_set(fault, FAULT_UNFIT, "choose larger LUNs or a smaller chunk",
 				 "%s, of %llu bytes, is too small for chunks of %u bytes",
 				 smallest->label,
@@ -383,12 +386,13 @@ started(struct creation *creation)
 		 * without a member being caught in the middle of its login. */
 		volume_wait(creation->context->host, creation->config.name, START_MS_MAX);
 	volume_note(creation->context->host, LOG_NOTICE, "created", creation->config.name, "",
-		    "created, level %d, %d members, spares: %d", creation->level, creation->member_count,
-		    creation->device_count - creation->member_count);
+		    "created, level %d, %d members, spares: %d", creation->level,
+		    creation->member_count, creation->device_count - creation->member_count);
 	rpc_put_text(result, "name", creation->config.name);
 	rpc_put_uuid(result, "uuid", creation->config.uuid);
 	rpc_put_number(result, "size_bytes", geometry_volume_bytes(&creation->geometry));
-	rpc_put_number(result, "region_bytes", (uint64_t)creation->common.region_rows * creation->chunk_bytes);
+	rpc_put_number(result, "region_bytes",
+		       (uint64_t)creation->common.region_rows * creation->chunk_bytes);
 	json_object_object_add(result, "warnings", json_object_get(creation->warnings));
 	return result;
 }
@@ -410,7 +414,8 @@ rpc_volume_create(struct rpc_context *context, json_object *params, struct fault
 		pthread_mutex_lock(context->changes);
 		made = name_is_free(creation->config.name, fault) &&
 		       look_at_members(creation, fault) && make_volume(creation, fault);
-		/* Before the volume logs in itself: a session of the same initiator may be refused. */
+		/* Before the volume logs in itself: a session of the same initiator may be refused.
+		 */
 		close_members(creation);
 		if (made)
 			result = started(creation);
@@ -425,8 +430,8 @@ rpc_volume_create(struct rpc_context *context, json_object *params, struct fault
 /* --- volume.delete --- */
 
 static void
-forget_device(const struct volume_config *config, int index, const struct iscsi_credentials *credentials,
-	      json_object *warnings)
+forget_device(const struct volume_config *config, int index,
+	      const struct iscsi_credentials *credentials, json_object *warnings)
 {
 	struct member_work device = { .address = config->devices[index] };
 	struct fault fault;
@@ -455,8 +460,9 @@ wipe_members(const struct volume_config *config, json_object *warnings, struct f
 	return true;
 }
 
-/* What is wiped is what the file says.  It must be this volume's own file: not another's that came over it while the
- * volume runs, nor a copy. */
+/* What is wiped is what the file says.  It must be this volume's own file: not another's that came
+ * over it while the volume runs, nor a copy.
+ */
 static bool
 file_is_its_own(struct rpc_context *context, const struct volume_config *config, bool wipe,
 		struct fault *fault)
@@ -469,20 +475,23 @@ file_is_its_own(struct rpc_context *context, const struct volume_config *config,
 	uuid_unparse_lower(config->uuid, file_uuid);
 	if (!good) {
 		rpc_fail_volume(fault, code, config->name);
-	} else if (view->running && memcmp(view->config.uuid, config->uuid, sizeof(config->uuid)) != 0) {
+	} else if (view->running &&
+		   memcmp(view->config.uuid, config->uuid, sizeof(config->uuid)) != 0) {
 		uuid_unparse_lower(view->config.uuid, uuid);
-		good = fault_set(fault, FAULT_IN_USE,
-				 "put its own file back first; when the volume is stopped, "
-				 "iraid import makes one from its members",
-				 "volume \"%s\" runs with UUID %s, its file has %s: it is another volume's",
-				 config->name, uuid, file_uuid);
+		good = fault_set(
+			fault, FAULT_IN_USE,
+			"put its own file back first; when the volume is stopped, iraid import "
+			"makes one from its members",
+			"volume \"%s\" runs with UUID %s, its file has %s: it is another volume's",
+			config->name, uuid, file_uuid);
 	} else if (wipe && config_copy(config->name, config->uuid, copy)) {
-		good = fault_set(fault, FAULT_IN_USE,
-				 "see which of the two files is the copy, and remove that file only: "
-				 "iraid delete --no-wipe",
-				 "volumes \"%s\" and \"%s\" have the same UUID, %s: what is deleted of one is lost to "
-				 "the other",
-				 config->name, copy, file_uuid);
+		good = fault_set(
+			fault, FAULT_IN_USE,
+			"see which of the two files is the copy, and remove that file only: iraid "
+			"delete --no-wipe",
+			"volumes \"%s\" and \"%s\" have the same UUID, %s: what is deleted of one "
+			"is lost to the other",
+			config->name, copy, file_uuid);
 	}
 	free(view);
 	return good;
@@ -500,7 +509,7 @@ delete_volume(struct rpc_context *context, const struct volume_config *config, b
 	if (code != 0) {
 		rpc_fail_volume(fault, code, config->name);
 		if (code == -EBUSY)
-			fault->code = FAULT_BUSY;	/* its own users, not somebody else's */
+			fault->code = FAULT_BUSY; /* its own users, not somebody else's */
 		return false;
 	}
 	/* Nor may another process have it, nor start it while it is wiped. */

@@ -14,10 +14,10 @@
 bool
 rpc_device_parse(const char *text, struct member_work *device, struct fault *fault)
 {
-
 	if (device_address_parse(text, &device->address, fault) != 0)
 		return fault_set(fault, FAULT_INVALID,
-				 "write PORTAL/IQN/LUN, for example 10.0.0.1:3260/iqn.2026-01.org.example:t0/0",
+				 "write PORTAL/IQN/LUN, for example "
+				 "10.0.0.1:3260/iqn.2026-01.org.example:t0/0",
 				 "member \"%.300s\": %s", text, fault->message);
 	member_address_format(&device->address.address, device->label);
 	uuid_generate_random(device->member_uuid);
@@ -80,7 +80,8 @@ rpc_device_free(const struct member_work *device, const struct volume_config *ow
 		struct fault *fault)
 {
 	const struct superblock_copies *copies = &device->copies;
-	const uint8_t *uuid = copies->chosen == SUPERBLOCK_OK ? copies->superblock.volume_uuid : NULL;
+	const uint8_t *uuid =
+		copies->chosen == SUPERBLOCK_OK ? copies->superblock.volume_uuid : NULL;
 	char holder[LAYOUT_NAME_MAX + 1];
 
 	if (uuid && own && memcmp(uuid, own->uuid, sizeof(own->uuid)) == 0)
@@ -102,8 +103,9 @@ rpc_device_unused(const struct member_work *member, struct fault *fault)
 	if (copies->chosen == SUPERBLOCK_OK) {
 		uuid_unparse_lower(copies->superblock.volume_uuid, uuid);
 		return fault_set(fault, FAULT_IN_USE, remedy,
-				 "%s holds member %u of the iraid volume \"%s\" (%s)", member->label,
-				 copies->superblock.role, copies->superblock.name, uuid);
+				 "%s holds member %u of the iraid volume \"%s\" (%s)",
+				 member->label, copies->superblock.role, copies->superblock.name,
+				 uuid);
 	}
 	if (copies->spare != SUPERBLOCK_ABSENT)
 		return fault_set(fault, FAULT_IN_USE, remedy, "%s holds the mark of an iraid spare",
@@ -138,8 +140,9 @@ belongs_to(const struct superblock_copies *copies, const uint8_t volume_uuid[16]
 	if (copies->chosen == SUPERBLOCK_OK)
 		return memcmp(copies->superblock.volume_uuid, volume_uuid, 16) == 0;
 	/* A spare that came from the gateway's pool still has the mark of that. */
-	return copies->spare == SUPERBLOCK_OK && (memcmp(copies->mark.volume_uuid, volume_uuid, 16) == 0 ||
-						  memcmp(copies->mark.volume_uuid, shared, 16) == 0);
+	return copies->spare == SUPERBLOCK_OK &&
+	       (memcmp(copies->mark.volume_uuid, volume_uuid, 16) == 0 ||
+		memcmp(copies->mark.volume_uuid, shared, 16) == 0);
 }
 
 void
@@ -150,10 +153,12 @@ rpc_device_reclaim(struct member_work *device, const uint8_t volume_uuid[16])
 	uint64_t key;
 
 	/* Spares of the pool could be in use by another name still. */
-	if (!belongs_to(&device->copies, volume_uuid) || memcmp(volume_uuid, shared, sizeof(shared)) == 0)
+	if (!belongs_to(&device->copies, volume_uuid) ||
+	    memcmp(volume_uuid, shared, sizeof(shared)) == 0)
 		return;
 	if (gateway_reservation_key(&key) == 0 && !admin_clear_own(device->session, key, &fault))
-		log_line(LOG_WARNING, "%s: what was left reserved on it could not be taken away: %s",
+		log_line(LOG_WARNING,
+			 "%s: what was left reserved on it could not be taken away: %s",
 			 device->label, fault.message);
 }
 
@@ -165,12 +170,14 @@ another_device(const struct member_work *device, const uint8_t expected[16], str
 	uuid_unparse_lower(rpc_device_uuid(device), found);
 	if (uuid_is_null(expected))
 		return fault_set(fault, FAULT_IN_USE, "",
-				 "it holds device %s of the volume, which had not looked at it yet: see iraid examine",
+				 "it holds device %s of the volume, which had not looked at it "
+				 "yet: see iraid examine",
 				 found);
 	uuid_unparse_lower(expected, wanted);
-	return fault_set(fault, FAULT_IN_USE, "",
-			 "device %s of the volume answers at this address now, not %s: see iraid examine",
-			 found, wanted);
+	return fault_set(
+		fault, FAULT_IN_USE, "",
+		"device %s of the volume answers at this address now, not %s: see iraid examine",
+		found, wanted);
 }
 
 bool
@@ -182,7 +189,9 @@ rpc_device_wipe(struct member_work *device, const uint8_t volume_uuid[16],
 				&device->device, fault) &&
 		    member_read_superblock(device->session, &device->copies, fault);
 
-	/* The LUN may have been given to another since, and another of the volume's may have come to its address. */
+	/* The LUN may have been given to another since, and another of the volume's may have come
+	 * to its address.
+	 */
 	if (good && belongs_to(&device->copies, volume_uuid)) {
 		if (member_uuid && memcmp(rpc_device_uuid(device), member_uuid, 16) != 0) {
 			good = another_device(device, member_uuid, fault);
@@ -199,7 +208,6 @@ bool
 rpc_volume_credentials(const struct volume_config *config, struct iscsi_credentials *out,
 		       struct fault *fault)
 {
-
 	memset(out, 0, sizeof(*out));
 	if (config->chap_file[0] != '\0' &&
 	    iscsi_credentials_read(config->chap_file, out, fault) != 0)

@@ -1,5 +1,5 @@
-/* rpc/device.h - what create, add-spare, replace, remove and delete have in common: a device is looked at
- * before anything is written to it, through a blocking session.
+/* rpc/device.h - what create, add-spare, replace, remove and delete have in common: a device is
+ * looked at before anything is written to it, through a blocking session.
  */
 #ifndef IRAID_RPC_DEVICE_H
 #define IRAID_RPC_DEVICE_H
@@ -10,18 +10,23 @@
 /* Fill address, label and a new member UUID. */
 bool rpc_device_parse(const char *text, struct member_work *device, struct fault *fault);
 
-/* Log in: it is a disk that takes writes, of a size and block size that can be; its superblock is read. */
+/* Log in: it is a disk that takes writes, of a size and block size that can be; its superblock is
+ * read.
+ */
 bool rpc_device_open(struct member_work *device, const struct iscsi_credentials *credentials,
 		     struct fault *fault);
 void rpc_device_close(struct member_work *device);
 
-/* No volume of this gateway has it, and it is not one of the gateway's spares: refused even by force.  own: a volume
- * whose former members are free to be used again (its devices are not), or NULL. */
+/* No volume of this gateway has it, and it is not one of the gateway's spares: refused even by
+ * force.  own: a volume whose former members are free to be used again (its devices are not), or
+ * NULL.
+ */
 bool rpc_device_free(const struct member_work *device, const struct volume_config *own,
 		     struct fault *fault);
 
-/* It was a device of this volume (its superblock or mark says so) and is none any more: what the volume left reserved on
- * it is taken away.  Of other devices nothing is touched. */
+/* It was a device of this volume (its superblock or mark says so) and is none any more: what the
+ * volume left reserved on it is taken away.  Of other devices nothing is touched.
+ */
 void rpc_device_reclaim(struct member_work *device, const uint8_t volume_uuid[16]);
 
 /* The UUID in its superblock or mark, as read; NULL: it has neither. */
@@ -30,8 +35,10 @@ const uint8_t *rpc_device_uuid(const struct member_work *device);
 /* Nothing known stands on it.  Not asked with force. */
 bool rpc_device_unused(const struct member_work *device, struct fault *fault);
 
-/* Take this volume's superblock or mark (all zeros: the mark of a shared spare) from it; what belongs to others stays.
- * member_uuid: FAULT_IN_USE, and nothing is touched, if another device of that volume answers; NULL: any is meant. */
+/* Take this volume's superblock or mark (all zeros: the mark of a shared spare) from it; what
+ * belongs to others stays.  member_uuid: FAULT_IN_USE, and nothing is touched, if another device of
+ * that volume answers; NULL: any is meant.
+ */
 bool rpc_device_wipe(struct member_work *device, const uint8_t volume_uuid[16],
 		     const uint8_t *member_uuid, const struct iscsi_credentials *credentials,
 		     struct fault *fault);

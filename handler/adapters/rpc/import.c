@@ -1,11 +1,13 @@
-/* rpc/import.c - volume.import: a volume that its members hold and this gateway has no configuration of.
+/* rpc/import.c - volume.import: a volume that its members hold and this gateway has no
+ * configuration of.
  *
- * What a volume is stands in its superblocks; the configuration only says where they are.  So it can be written
- * again from nothing but a list of addresses.  Nothing is written to members, and nothing is started: who has the
- * volume, and whether it may be taken over, is decided by the start.
+ * What a volume is stands in its superblocks; the configuration only says where they are.  So it
+ * can be written again from nothing but a list of addresses.  Nothing is written to members, and
+ * nothing is started: who has the volume, and whether it may be taken over, is decided by the
+ * start.
  *
- * A member that does not answer is listed all the same, as long as one does: it is out, as it would be with
- * the configuration that was lost, and comes back by the same way.
+ * A member that does not answer is listed all the same, as long as one does: it is out, as it would
+ * be with the configuration that was lost, and comes back by the same way.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -19,11 +21,11 @@
 struct import {
 	struct volume_config config;
 	struct iscsi_credentials credentials;
-	bool named;				/* by the caller, not by the superblocks */
+	bool named; /* by the caller, not by the superblocks */
 	int count;
 	struct member_work devices[SLOTS_MAX];
 	bool silent[SLOTS_MAX];
-	const struct superblock *newest;	/* of those that were read; NULL: none yet */
+	const struct superblock *newest; /* of those that were read; NULL: none yet */
 	json_object *warnings;
 };
 
@@ -105,9 +107,9 @@ belongs(struct import *import, const struct member_work *device, struct fault *f
 				 "%s has no superblock of a volume (%s)", device->label,
 				 superblock_verdict_name(copies->chosen));
 	if (copies->chosen != SUPERBLOCK_OK)
-		return true;	/* a spare: whose, is looked at when the volume is known */
-	if (import->newest &&
-	    memcmp(copies->superblock.volume_uuid, import->newest->volume_uuid, sizeof(import->newest->volume_uuid))) {
+		return true; /* a spare: whose, is looked at when the volume is known */
+	if (import->newest && memcmp(copies->superblock.volume_uuid, import->newest->volume_uuid,
+				     sizeof(import->newest->volume_uuid))) {
 		uuid_unparse_lower(copies->superblock.volume_uuid, uuid);
 		uuid_unparse_lower(import->newest->volume_uuid, other);
 		return fault_set(fault, FAULT_UNFIT, "import one volume at a time",
@@ -142,7 +144,8 @@ spares_belong(const struct import *import, struct fault *fault)
 		const struct superblock_copies *copies = &import->devices[i].copies;
 
 		if (import->silent[i] || copies->chosen == SUPERBLOCK_OK ||
-		    memcmp(copies->mark.volume_uuid, import->config.uuid, sizeof(import->config.uuid)) == 0)
+		    memcmp(copies->mark.volume_uuid, import->config.uuid,
+			   sizeof(import->config.uuid)) == 0)
 			continue;
 		return fault_set(fault, FAULT_UNFIT, "leave it out",
 				 "%s is a spare, and not one of volume \"%s\"",
@@ -154,7 +157,8 @@ spares_belong(const struct import *import, struct fault *fault)
 static const uint8_t *
 uuid_of(const struct member_work *device)
 {
-	return device->copies.chosen == SUPERBLOCK_OK ? device->copies.superblock.member_uuid : device->copies.mark.member_uuid;
+	return device->copies.chosen == SUPERBLOCK_OK ? device->copies.superblock.member_uuid
+						      : device->copies.mark.member_uuid;
 }
 
 /* A start refuses both, and only an editor would get rid of one. */
@@ -164,12 +168,14 @@ all_differ(const struct import *import, struct fault *fault)
 	for (int i = 0; i < import->count; i++)
 		for (int j = 0; j < i; j++)
 			if (!import->silent[i] && !import->silent[j] &&
-			    memcmp(uuid_of(&import->devices[i]), uuid_of(&import->devices[j]), 16) == 0)
-				return fault_set(fault, FAULT_IN_USE,
-						 "name only one of them; of two portals of one LUN write "
-						 "PORTAL,PORTAL/IQN/LUN",
-						 "%s and %s are the same LUN, or one is a copy of the other",
-						 import->devices[j].label, import->devices[i].label);
+			    memcmp(uuid_of(&import->devices[i]), uuid_of(&import->devices[j]),
+				   16) == 0)
+				return fault_set(
+					fault, FAULT_IN_USE,
+					"name only one of them; of two portals of one LUN write "
+					"PORTAL,PORTAL/IQN/LUN",
+					"%s and %s are the same LUN, or one is a copy of the other",
+					import->devices[j].label, import->devices[i].label);
 	return true;
 }
 
@@ -188,10 +194,10 @@ look_at_all(struct import *import, struct volume_host *host, struct fault *fault
 			return false;
 	}
 	if (!import->newest)
-		return fault_set(fault, FAULT_UNREACHABLE,
-				 "bring at least one member back; 'iraid examine' says what is on one",
-				 "none of the %d devices has a superblock that can be read",
-				 import->count);
+		return fault_set(
+			fault, FAULT_UNREACHABLE,
+			"bring at least one member back; 'iraid examine' says what is on one",
+			"none of the %d devices has a superblock that can be read", import->count);
 	memcpy(config->uuid, import->newest->volume_uuid, sizeof(config->uuid));
 	if (!spares_belong(import, fault) || !all_differ(import, fault))
 		return false;
@@ -218,7 +224,8 @@ choose_initiator(struct import *import, json_object *params, struct fault *fault
 	if (!json_object_object_get_ex(params, "initiator", NULL)) {
 		usual = malloc(sizeof(*usual));
 		if (!usual)
-			return fault_set(fault, FAULT_INTERNAL, "free some memory", "out of memory");
+			return fault_set(fault, FAULT_INTERNAL, "free some memory",
+					 "out of memory");
 		volume_config_defaults(usual, config->name);
 		memcpy(config->initiator, usual->initiator, sizeof(config->initiator));
 		free(usual);
@@ -267,11 +274,13 @@ device_json(const struct import *import, int index)
 	if (!import->silent[index] && device->copies.chosen != SUPERBLOCK_OK) {
 		state = member_state_name(MEMBER_SPARE);
 	} else if (!import->silent[index]) {
-		bool placed = memcmp(import->newest->member_uuids[superblock->role], superblock->member_uuid, 16) == 0;
+		bool placed = memcmp(import->newest->member_uuids[superblock->role],
+				     superblock->member_uuid, 16) == 0;
 
 		if (placed)
 			rpc_put_number(object, "role", superblock->role);
-		state = placed ? member_state_name((enum member_state)import->newest->member_states[superblock->role])
+		state = placed ? member_state_name((enum member_state)import->newest
+							   ->member_states[superblock->role])
 			       : member_state_name(MEMBER_OUT_OF_DATE);
 	}
 	rpc_put_text(object, "state", state);
@@ -307,9 +316,9 @@ rpc_volume_import(struct rpc_context *context, json_object *params, struct fault
 	}
 	import->warnings = json_object_new_array();
 	pthread_mutex_lock(context->changes);
-	if (take_import_params(import, params, fault) && look_at_all(import, context->host, fault) &&
-	    choose_initiator(import, params, fault) && is_free(import, fault) &&
-	    write_configuration(import, fault)) {
+	if (take_import_params(import, params, fault) &&
+	    look_at_all(import, context->host, fault) && choose_initiator(import, params, fault) &&
+	    is_free(import, fault) && write_configuration(import, fault)) {
 		volume_note(context->host, LOG_NOTICE, "imported", import->config.name, "",
 			    "imported, level %d, %d devices", import->newest->level, import->count);
 		result = imported(import);

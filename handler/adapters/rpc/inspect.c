@@ -22,12 +22,14 @@ enum session_fault {
 };
 
 static const char *const session_advice[SESSION_FAULTS] = {
-	[SESSION_INITIAL_R2T] = "InitialR2T=Yes costs every write a round trip: set InitialR2T=No on the target",
-	[SESSION_NO_IMMEDIATE_DATA] = "ImmediateData=No costs every write a PDU: set ImmediateData=Yes on the target",
-	[SESSION_SHORT_FIRST_BURST] =
-		"FirstBurstLength is below 262144, so that larger writes are cut up: set it to 262144 on the target",
-	[SESSION_SHORT_SEGMENT] =
-		"MaxRecvDataSegmentLength is below 65536, which costs much throughput: set it to 262144 on the target",
+	[SESSION_INITIAL_R2T] =
+		"InitialR2T=Yes costs every write a round trip: set InitialR2T=No on the target",
+	[SESSION_NO_IMMEDIATE_DATA] =
+		"ImmediateData=No costs every write a PDU: set ImmediateData=Yes on the target",
+	[SESSION_SHORT_FIRST_BURST] = "FirstBurstLength is below 262144, so that larger writes are "
+				      "cut up: set it to 262144 on the target",
+	[SESSION_SHORT_SEGMENT] = "MaxRecvDataSegmentLength is below 65536, which costs much "
+				  "throughput: set it to 262144 on the target",
 };
 
 static bool
@@ -55,7 +57,8 @@ rpc_warn_sessions(json_object *warnings, const struct member_work *members, int 
 		int first = -1, number = 0;
 
 		for (int i = 0; i < count; i++) {
-			if (!session_has(admin_negotiated(members[i].session), (enum session_fault)fault))
+			if (!session_has(admin_negotiated(members[i].session),
+					 (enum session_fault)fault))
 				continue;
 			first = first < 0 ? i : first;
 			number++;
@@ -80,7 +83,8 @@ session_json(const struct iscsi_negotiated *agreed)
 	rpc_put_bool(object, "immediate_data", agreed->immediate_data);
 	for (int fault = 0; fault < SESSION_FAULTS; fault++) {
 		if (session_has(agreed, (enum session_fault)fault))
-			json_object_array_add(advice, json_object_new_string(session_advice[fault]));
+			json_object_array_add(advice,
+					      json_object_new_string(session_advice[fault]));
 	}
 	json_object_object_add(object, "advice", advice);
 	return object;
@@ -130,7 +134,8 @@ find_signature(struct admin_session *session, const struct superblock_copies *co
 		snprintf(out, size, "iraid volume %s, member %u", copies->superblock.name,
 			 copies->superblock.role);
 	else
-		snprintf(out, size, "iraid superblock, %s", superblock_verdict_name(copies->chosen));
+		snprintf(out, size, "iraid superblock, %s",
+			 superblock_verdict_name(copies->chosen));
 	return true;
 }
 
@@ -167,7 +172,8 @@ lun_json(const struct member_address *address, const struct iscsi_credentials *c
 		put_device(object, &device);
 		if (copies && holds_superblock_areas(&device))
 			good = member_read_superblock(session, copies, &fault) &&
-			       find_signature(session, copies, signature, sizeof(signature), &fault);
+			       find_signature(session, copies, signature, sizeof(signature),
+					      &fault);
 		put_signature(object, signature);
 		admin_close(session);
 	}
@@ -189,7 +195,8 @@ choose_portal(const struct admin_target *target, const char *asked)
 }
 
 static json_object *
-target_json(const struct admin_target *target, const char *asked, const struct iscsi_credentials *credentials)
+target_json(const struct admin_target *target, const char *asked,
+	    const struct iscsi_credentials *credentials)
 {
 	json_object *object = json_object_new_object();
 	json_object *portals = json_object_new_array(), *list = json_object_new_array();
@@ -240,7 +247,8 @@ rpc_discover(struct rpc_context *context, json_object *params, struct fault *fau
 		object = json_object_new_object();
 		list = json_object_new_array();
 		for (int i = 0; i < count; i++)
-			json_object_array_add(list, target_json(&targets[i], address.portal, &credentials));
+			json_object_array_add(list, target_json(&targets[i], address.portal,
+								&credentials));
 		json_object_object_add(object, "targets", list);
 	}
 	free(targets);
@@ -254,7 +262,10 @@ static json_object *
 areas_json(const struct superblock *superblock)
 {
 	static const char *const names[] = {
-		[AREA_MAP] = "map", [AREA_LOG] = "log", [AREA_CHECKSUMS] = "checksums", [AREA_DATA] = "data",
+		[AREA_MAP] = "map",
+		[AREA_LOG] = "log",
+		[AREA_CHECKSUMS] = "checksums",
+		[AREA_DATA] = "data",
 		[AREA_MORE_CHECKSUMS] = "more checksums",
 	};
 	json_object *list = json_object_new_array();
@@ -329,7 +340,8 @@ superblock_json(const struct superblock *superblock)
 		json_object *member = json_object_new_object();
 
 		rpc_put_uuid(member, "member_uuid", superblock->member_uuids[i]);
-		rpc_put_text(member, "state", member_state_name((enum member_state)superblock->member_states[i]));
+		rpc_put_text(member, "state",
+			     member_state_name((enum member_state)superblock->member_states[i]));
 		rpc_put_number(member, "write_count", superblock->write_counts[i]);
 		json_object_array_add(members, member);
 	}
@@ -346,7 +358,9 @@ put_copy(json_object *object, const char *key, const struct superblock_copies *c
 
 	snprintf(text, sizeof(text), "%s%s%s", superblock_verdict_name(copies->verdict[index]),
 		 copies->verdict[index] != SUPERBLOCK_OK && copies->reason[index] ? ": " : "",
-		 copies->verdict[index] != SUPERBLOCK_OK && copies->reason[index] ? copies->reason[index] : "");
+		 copies->verdict[index] != SUPERBLOCK_OK && copies->reason[index]
+			 ? copies->reason[index]
+			 : "");
 	rpc_put_text(object, key, text);
 }
 
@@ -362,7 +376,8 @@ examine_session(const char *label, struct admin_session *session, const struct s
 		fault_set(fault, FAULT_INTERNAL, "free some memory", "out of memory");
 		return NULL;
 	}
-	copies->verdict[0] = copies->verdict[1] = copies->chosen = copies->spare = SUPERBLOCK_ABSENT;
+	copies->verdict[0] = copies->verdict[1] = copies->chosen = copies->spare =
+		SUPERBLOCK_ABSENT;
 	if (holds_superblock_areas(device) &&
 	    (!member_read_superblock(session, copies, fault) ||
 	     !find_signature(session, copies, signature, sizeof(signature), fault))) {
@@ -376,8 +391,9 @@ examine_session(const char *label, struct admin_session *session, const struct s
 	json_object_object_add(object, "device", part);
 	json_object_object_add(object, "session", session_json(admin_negotiated(session)));
 	put_signature(object, signature);
-	json_object_object_add(object, "superblock",
-			       copies->chosen == SUPERBLOCK_OK ? superblock_json(&copies->superblock) : NULL);
+	json_object_object_add(
+		object, "superblock",
+		copies->chosen == SUPERBLOCK_OK ? superblock_json(&copies->superblock) : NULL);
 	part = json_object_new_object();
 	put_copy(part, "a", copies, 0);
 	put_copy(part, "b", copies, 1);
@@ -401,7 +417,8 @@ rpc_examine(struct rpc_context *context, json_object *params, struct fault *faul
 		return NULL;
 	if (device_address_parse(text, &address, fault) != 0) {
 		fault_set(fault, FAULT_INVALID,
-			  "write PORTAL/IQN/LUN, for example 10.0.0.1:3260/iqn.2026-01.org.example:t0/0",
+			  "write PORTAL/IQN/LUN, for example "
+			  "10.0.0.1:3260/iqn.2026-01.org.example:t0/0",
 			  "member \"%s\": %s", text, fault->message);
 		return NULL;
 	}

@@ -1,4 +1,6 @@
-/* rpc/member.c - member.fail, remove, rebuild: what is done to a device that the volume has already. */
+/* rpc/member.c - member.fail, remove, rebuild: what is done to a device that the volume has
+ * already.
+ */
 #include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
@@ -29,9 +31,12 @@ is_part(const char *label, const char *wanted)
 {
 	const size_t length = strlen(wanted);
 
-	for (const char *at = strstr(label, wanted); at != NULL && length > 0; at = strstr(at + 1, wanted))
-		if ((at == label || !isalnum((unsigned char)at[-1]) || !isalnum((unsigned char)at[0])) &&
-		    (!isalnum((unsigned char)at[length]) || !isalnum((unsigned char)at[length - 1])))
+	for (const char *at = strstr(label, wanted); at != NULL && length > 0;
+	     at = strstr(at + 1, wanted))
+		if ((at == label || !isalnum((unsigned char)at[-1]) ||
+		     !isalnum((unsigned char)at[0])) &&
+		    (!isalnum((unsigned char)at[length]) ||
+		     !isalnum((unsigned char)at[length - 1])))
 			return true;
 	return false;
 }
@@ -43,7 +48,8 @@ fits(const struct member_status *member, const char *wanted, int role, const cha
 		return false;
 	if (role >= 0)
 		return member->role == role;
-	return address[0] != '\0' ? strcmp(member->label, address) == 0 : is_part(member->label, wanted);
+	return address[0] != '\0' ? strcmp(member->label, address) == 0
+				  : is_part(member->label, wanted);
 }
 
 /* Says which ones, as many as fit. */
@@ -246,7 +252,8 @@ recognised(const struct engine_status *status, void *argument)
 }
 
 enum member_state
-rpc_wait_recognised(struct rpc_context *context, const char *name, const char *label, char *why, size_t why_size)
+rpc_wait_recognised(struct rpc_context *context, const char *name, const char *label, char *why,
+		    size_t why_size)
 {
 	struct recognising recognising = { .label = label };
 
@@ -289,8 +296,8 @@ is_out(const struct engine_status *status, void *argument)
 	const struct pick *pick = argument;
 	const struct member_status *member = &status->members[pick->slot];
 
-	return pick->slot >= status->slots || !member->attached || member->state != MEMBER_IN_SYNC ||
-	       strcmp(member->label, pick->label) != 0;
+	return pick->slot >= status->slots || !member->attached ||
+	       member->state != MEMBER_IN_SYNC || strcmp(member->label, pick->label) != 0;
 }
 
 static int
@@ -315,7 +322,8 @@ rpc_member_fail(struct rpc_context *context, json_object *params, struct fault *
 	code = volume_call(context->host, name, fail_member, &pick, fault);
 	if (code != 0) {
 		rpc_fail_call(fault, code, name, pick.label,
-			      "see iraid status: the volume must bear the loss; a spare is removed, not failed");
+			      "see iraid status: the volume must bear the loss; a spare is "
+			      "removed, not failed");
 		return NULL;
 	}
 	volume_note(context->host, LOG_WARNING, "failed by hand", name, pick.label,
@@ -338,8 +346,9 @@ can_leave(struct fault *fault, const char *name, const struct pick *pick,
 			 pick->label);
 }
 
-/* Its superblock says that it belongs to the volume; nobody is to believe that later.  It and no other: the address may
- * lead to a member by now, or be a second name of one. */
+/* Its superblock says that it belongs to the volume; nobody is to believe that later.  It and no
+ * other: the address may lead to a member by now, or be a second name of one.
+ */
 static bool
 wipe_removed(const struct volume_config *config, const struct pick *pick, struct fault *fault)
 {
@@ -349,7 +358,8 @@ wipe_removed(const struct volume_config *config, const struct pick *pick, struct
 
 	if (pick->twin[0] != '\0')
 		return fault_set(fault, FAULT_IN_USE, "",
-				 "%s, which the volume has too, is the same LUN, or a copy of it: see iraid examine",
+				 "%s, which the volume has too, is the same LUN, or a copy of it: "
+				 "see iraid examine",
 				 pick->twin);
 	device = calloc(1, sizeof(*device));
 	if (!device)
@@ -360,7 +370,8 @@ wipe_removed(const struct volume_config *config, const struct pick *pick, struct
 		int index = volume_config_find(config, &device->address);
 
 		if (index >= 0)
-			device->address = config->devices[index];	/* with all of its portals */
+			/* with all of its portals */
+			device->address = config->devices[index];
 		wiped = rpc_device_wipe(device, config->uuid, pick->uuid, &credentials, fault);
 		explicit_bzero(&credentials, sizeof(credentials));
 	}
@@ -384,7 +395,9 @@ rpc_member_remove(struct rpc_context *context, json_object *params, struct fault
 		return NULL;
 	}
 	pthread_mutex_lock(context->changes);
-	/* Not before: while this waits for another command, the slot may be given to another device. */
+	/* Not before: while this waits for another command, the slot may be given to another
+	 * device.
+	 */
 	picked = rpc_pick(context, params, name, "member", &pick, fault) &&
 		 holds_a_device(fault, name, &pick);
 	code = picked ? volume_config_read(name, config, fault) : 0;
@@ -394,16 +407,16 @@ rpc_member_remove(struct rpc_context *context, json_object *params, struct fault
 		code = volume_detach(context->host, name, pick.slot, pick.label, fault);
 		if (code != 0) {
 			rpc_fail_call(fault, code, name, pick.label,
-				      "only a spare, a faulty or an out-of-date member can be removed: iraid fail it "
-				      "first, or iraid replace it");
+				      "only a spare, a faulty or an out-of-date member can be "
+				      "removed: iraid fail it first, or iraid replace it");
 		} else {
 			warnings = json_object_new_array();
 			if ((wipe || pick.state == MEMBER_SPARE) &&
 			    !wipe_removed(config, &pick, fault))
 				rpc_warn(warnings, "the superblock of %s was not wiped: %s",
 					 pick.label, fault->message);
-			volume_note(context->host, LOG_NOTICE, "removed", name, pick.label, "%s was removed from the volume",
-				    pick.label);
+			volume_note(context->host, LOG_NOTICE, "removed", name, pick.label,
+				    "%s was removed from the volume", pick.label);
 			result = about(name, pick.label);
 			json_object_object_add(result, "warnings", warnings);
 		}

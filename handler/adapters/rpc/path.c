@@ -10,7 +10,7 @@
 #define BLOCK_BYTES_MIN 4096
 #define DEPTH_DEFAULT 1
 #define RATE_MIN 4096
-#define RATE_DEFAULT (1ll << 30)	/* as background work's usual maximum */
+#define RATE_DEFAULT (1ll << 30) /* as background work's usual maximum */
 #define RATE_MOST (1ll << 40)
 
 /* --- volume.path --- */
@@ -165,7 +165,8 @@ probing_json(const struct volume_probing *probing)
 static bool
 take_order(json_object *params, struct probe_order *order, struct fault *fault)
 {
-	int64_t duration = DURATION_MS_DEFAULT, block = BLOCK_BYTES_MIN, depth = DEPTH_DEFAULT, rate = RATE_DEFAULT;
+	int64_t duration = DURATION_MS_DEFAULT, block = BLOCK_BYTES_MIN, depth = DEPTH_DEFAULT,
+		rate = RATE_DEFAULT;
 
 	if (!rpc_take_number(params, "duration_ms", false, 1, PROBE_MS_MAX, &duration, fault) ||
 	    !rpc_take_number(params, "block_bytes", false, BLOCK_BYTES_MIN, PROBE_BLOCK_BYTES_MAX,
@@ -177,8 +178,11 @@ take_order(json_object *params, struct probe_order *order, struct fault *fault)
 		return fault_set(fault, FAULT_INVALID, "give a multiple of 4096",
 				 "\"block_bytes\" is %lld", (long long)block);
 	*order = (struct probe_order){
-		.slot = -1, .block_bytes = (uint32_t)block, .depth = (uint32_t)depth,
-		.duration_ms = (uint32_t)duration, .rate_max = (uint64_t)rate,
+		.slot = -1,
+		.block_bytes = (uint32_t)block,
+		.depth = (uint32_t)depth,
+		.duration_ms = (uint32_t)duration,
+		.rate_max = (uint64_t)rate,
 	};
 	return true;
 }
@@ -201,8 +205,8 @@ take_member(struct rpc_context *context, json_object *params, const char *name, 
 static const char *
 probe_remedy(int code)
 {
-	return code == -EBUSY ? "wait until that probe is over, it takes seconds" :
-				"iraid status shows what the volume and its members are";
+	return code == -EBUSY ? "wait until that probe is over, it takes seconds"
+			      : "iraid status shows what the volume and its members are";
 }
 
 json_object *
@@ -228,7 +232,7 @@ rpc_volume_probe(struct rpc_context *context, json_object *params, struct fault 
 	} else {
 		rpc_fail_call(fault, code, name, pick.label, probe_remedy(code));
 		if (code == -ENODEV)
-			fault->code = FAULT_UNREACHABLE;	/* the member is known, but away */
+			fault->code = FAULT_UNREACHABLE; /* the member is known, but away */
 	}
 	free(probing);
 	return result;

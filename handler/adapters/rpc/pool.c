@@ -79,7 +79,8 @@ rpc_pool_add(struct rpc_context *context, json_object *params, struct fault *fau
 	bool force = false;
 
 	if (device && rpc_take_text(params, "device", true, text, sizeof(text), fault) &&
-	    rpc_take_bool(params, "force", &force, fault) && rpc_device_parse(text, device, fault) &&
+	    rpc_take_bool(params, "force", &force, fault) &&
+	    rpc_device_parse(text, device, fault) &&
 	    rpc_take_credentials(params, &credentials, fault)) {
 		pthread_mutex_lock(context->changes);
 		if (into_pool(context, device, &credentials, force, fault)) {

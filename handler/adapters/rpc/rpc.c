@@ -31,6 +31,7 @@ rpc_version(struct rpc_context *context, json_object *params, struct fault *faul
 	return result;
 }
 
+/* clang-format off */
 static const struct rpc_method methods[] = {
 	{ "version", rpc_version, { NULL } },
 	{ "volume.create", rpc_volume_create,
@@ -65,6 +66,7 @@ static const struct rpc_method methods[] = {
 	{ "discover", rpc_discover, { "portal", "chap_file", "initiator", NULL } },
 	{ "examine", rpc_examine, { "member", "chap_file", "initiator", NULL } },
 };
+/* clang-format on */
 
 /* --- errors --- */
 
@@ -75,9 +77,10 @@ rpc_fail_file(struct fault *fault, int error)
 	case -EEXIST:
 		return fault_set(fault, FAULT_EXISTS, "choose another name", "%s", fault->message);
 	case -EAGAIN:
-		return fault_set(fault, FAULT_BUSY,
-				 "end that program, or wait for it; then run the same command again",
-				 "%s", fault->message);
+		return fault_set(
+			fault, FAULT_BUSY,
+			"end that program, or wait for it; then run the same command again", "%s",
+			fault->message);
 	default:
 		return fault_set(fault, FAULT_INTERNAL,
 				 "check that folder's permissions and free space", "%s",
@@ -96,10 +99,11 @@ rpc_fail_volume(struct fault *fault, int error, const char *name)
 				 "'iraid list' shows the volumes of this gateway",
 				 "there is no volume \"%s\"", name);
 	case -ENOTCONN:
-		return fault_set(fault, FAULT_BUSY,
-				 "start it here: iraid start; a volume that nbdkit serves is reached by "
-				 "nbdkit's own control socket",
-				 "volume \"%s\" is not running in this process", name);
+		return fault_set(
+			fault, FAULT_BUSY,
+			"start it here: iraid start; a volume that nbdkit serves is reached by "
+			"nbdkit's own control socket",
+			"volume \"%s\" is not running in this process", name);
 	case -ENOMEDIUM:
 		return fault_set(fault, FAULT_IO, "iraid status shows what it waits for",
 				 "volume \"%s\": %s", name,
@@ -316,7 +320,8 @@ rpc_take_credentials(json_object *params, struct iscsi_credentials *out, struct 
 
 	memset(out, 0, sizeof(*out));
 	volume_config_defaults(&usual, "admin");
-	memcpy(path, usual.chap_file, sizeof(path));	/* of all volumes, if gateway.conf names one */
+	/* of all volumes, if gateway.conf names one */
+	memcpy(path, usual.chap_file, sizeof(path));
 	if (!rpc_take_text(params, "initiator", false, usual.initiator, sizeof(usual.initiator),
 			   fault) ||
 	    !rpc_take_text(params, "chap_file", false, path, sizeof(path), fault))
@@ -340,10 +345,10 @@ rpc_take_credentials(json_object *params, struct iscsi_credentials *out, struct 
 
 struct request {
 	json_object *root;
-	json_object *id;	/* borrowed; NULL is also the id of errors without one */
+	json_object *id; /* borrowed; NULL is also the id of errors without one */
 	bool notification;
 	const struct rpc_method *method;
-	json_object *params;	/* borrowed; NULL if there are none */
+	json_object *params; /* borrowed; NULL if there are none */
 };
 
 static bool
@@ -381,17 +386,20 @@ check_envelope(struct request *request, struct fault *fault)
 				 "send one object per line; batches are not supported",
 				 "the request is not a JSON object");
 	request->notification = !json_object_object_get_ex(request->root, "id", &request->id);
-	if (!request->notification && request->id && !json_object_is_type(request->id, json_type_string) &&
+	if (!request->notification && request->id &&
+	    !json_object_is_type(request->id, json_type_string) &&
 	    !json_object_is_type(request->id, json_type_int)) {
 		request->id = NULL;
 		return fault_set(fault, FAULT_REQUEST, "give a string, a whole number or null",
 				 "\"id\" is neither a string nor a whole number");
 	}
 	if (!json_object_object_get_ex(request->root, "jsonrpc", &value) ||
-	    !json_object_is_type(value, json_type_string) || strcmp(json_object_get_string(value), "2.0") != 0)
+	    !json_object_is_type(value, json_type_string) ||
+	    strcmp(json_object_get_string(value), "2.0") != 0)
 		return fault_set(fault, FAULT_REQUEST, "this socket speaks JSON-RPC 2.0",
 				 "\"jsonrpc\" is not \"2.0\"");
-	json_object_object_foreach(request->root, key, ignored) {
+	json_object_object_foreach(request->root, key, ignored)
+	{
 		bool found = false;
 
 		(void)ignored;
@@ -421,7 +429,8 @@ check_method(struct request *request, struct fault *fault)
 	}
 	if (!request->method)
 		return fault_set(fault, FAULT_METHOD,
-				 "docs/design/control.md lists the methods; is the handler of the same version?",
+				 "docs/design/control.md lists the methods; is the handler of the "
+				 "same version?",
 				 "unknown method \"%.64s\"", name);
 	return true;
 }
@@ -434,17 +443,18 @@ check_params(struct request *request, struct fault *fault)
 	if (!json_object_is_type(request->params, json_type_object))
 		return fault_set(fault, FAULT_PARAMS, "give parameters by name, in an object",
 				 "\"params\" is not an object");
-	json_object_object_foreach(request->params, key, ignored) {
+	json_object_object_foreach(request->params, key, ignored)
+	{
 		const char *const *known = request->method->params;
 
 		(void)ignored;
 		while (*known && strcmp(*known, key) != 0)
 			known++;
 		if (!*known)
-			return fault_set(fault, FAULT_PARAMS,
-					 "docs/design/control.md lists the parameters of each method",
-					 "%s has no parameter \"%.64s\"", request->method->name,
-					 key);
+			return fault_set(
+				fault, FAULT_PARAMS,
+				"docs/design/control.md lists the parameters of each method",
+				"%s has no parameter \"%.64s\"", request->method->name, key);
 	}
 	return true;
 }
@@ -470,8 +480,8 @@ format_answer(json_object *id, json_object *result, const struct fault *fault)
 		json_object_object_add(object, "data", data);
 		json_object_object_add(answer, "error", object);
 	}
-	text = strdup(json_object_to_json_string_ext(answer,
-						     JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE));
+	text = strdup(json_object_to_json_string_ext(
+		answer, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE));
 	json_object_put(answer);
 	return text;
 }

@@ -14,7 +14,7 @@
 
 struct rpc_context {
 	struct volume_host *host;
-	pthread_mutex_t *changes;	/* one create or delete at a time */
+	pthread_mutex_t *changes; /* one create or delete at a time */
 };
 
 /* Answer one request line.  malloc'ed text without a newline; NULL for a notification. */
@@ -28,29 +28,32 @@ char *rpc_answer_error(enum fault_code code, const char *message, const char *re
 typedef json_object *(*rpc_method_fn)(struct rpc_context *context, json_object *params,
 				      struct fault *fault);
 
-json_object *rpc_volume_create(struct rpc_context *context, json_object *params,
-			       struct fault *fault);
-json_object *rpc_volume_import(struct rpc_context *context, json_object *params,
-			       struct fault *fault);
+json_object *
+rpc_volume_create(struct rpc_context *context, json_object *params, struct fault *fault);
+json_object *
+rpc_volume_import(struct rpc_context *context, json_object *params, struct fault *fault);
 json_object *rpc_volume_list(struct rpc_context *context, json_object *params, struct fault *fault);
-json_object *rpc_volume_status(struct rpc_context *context, json_object *params,
-			       struct fault *fault);
-json_object *rpc_volume_start(struct rpc_context *context, json_object *params, struct fault *fault);
+json_object *
+rpc_volume_status(struct rpc_context *context, json_object *params, struct fault *fault);
+json_object *
+rpc_volume_start(struct rpc_context *context, json_object *params, struct fault *fault);
 json_object *rpc_volume_stop(struct rpc_context *context, json_object *params, struct fault *fault);
-json_object *rpc_volume_delete(struct rpc_context *context, json_object *params,
-			       struct fault *fault);
+json_object *
+rpc_volume_delete(struct rpc_context *context, json_object *params, struct fault *fault);
 json_object *rpc_volume_grow(struct rpc_context *context, json_object *params, struct fault *fault);
 json_object *rpc_volume_set(struct rpc_context *context, json_object *params, struct fault *fault);
-json_object *rpc_volume_stats(struct rpc_context *context, json_object *params, struct fault *fault);
+json_object *
+rpc_volume_stats(struct rpc_context *context, json_object *params, struct fault *fault);
 json_object *rpc_volume_path(struct rpc_context *context, json_object *params, struct fault *fault);
-json_object *rpc_volume_probe(struct rpc_context *context, json_object *params, struct fault *fault);
+json_object *
+rpc_volume_probe(struct rpc_context *context, json_object *params, struct fault *fault);
 json_object *rpc_member_fail(struct rpc_context *context, json_object *params, struct fault *fault);
-json_object *rpc_member_remove(struct rpc_context *context, json_object *params,
-			       struct fault *fault);
-json_object *rpc_member_rebuild(struct rpc_context *context, json_object *params,
-				struct fault *fault);
-json_object *rpc_member_replace(struct rpc_context *context, json_object *params,
-				struct fault *fault);
+json_object *
+rpc_member_remove(struct rpc_context *context, json_object *params, struct fault *fault);
+json_object *
+rpc_member_rebuild(struct rpc_context *context, json_object *params, struct fault *fault);
+json_object *
+rpc_member_replace(struct rpc_context *context, json_object *params, struct fault *fault);
 json_object *rpc_spare_add(struct rpc_context *context, json_object *params, struct fault *fault);
 json_object *rpc_pool_list(struct rpc_context *context, json_object *params, struct fault *fault);
 json_object *rpc_pool_add(struct rpc_context *context, json_object *params, struct fault *fault);
@@ -60,17 +63,18 @@ json_object *rpc_scrub_stop(struct rpc_context *context, json_object *params, st
 json_object *rpc_lost_list(struct rpc_context *context, json_object *params, struct fault *fault);
 json_object *rpc_lost_accept(struct rpc_context *context, json_object *params, struct fault *fault);
 json_object *rpc_events(struct rpc_context *context, json_object *params, struct fault *fault);
-json_object *rpc_config_reload(struct rpc_context *context, json_object *params,
-			       struct fault *fault);
+json_object *
+rpc_config_reload(struct rpc_context *context, json_object *params, struct fault *fault);
 json_object *rpc_discover(struct rpc_context *context, json_object *params, struct fault *fault);
 json_object *rpc_examine(struct rpc_context *context, json_object *params, struct fault *fault);
 
 /* Status of a volume, as volume.status gives it; counters: of the members too. */
-json_object *rpc_view(struct rpc_context *context, const char *name, bool counters,
-		      struct fault *fault);
+json_object *
+rpc_view(struct rpc_context *context, const char *name, bool counters, struct fault *fault);
 json_object *rpc_status_json(const struct volume_view *view, bool counters);
 const char *rpc_link_name(enum link_state state);
-const char *rpc_member_state(const struct engine_status *status, const struct member_status *member);
+const char *
+rpc_member_state(const struct engine_status *status, const struct member_status *member);
 
 /* What a fault with -errno means for a command; always false, as fault_set(). */
 /* A volume's file can't be changed: an error of config.h. */
@@ -93,7 +97,7 @@ bool rpc_take_name(json_object *params, char out[LAYOUT_NAME_MAX + 1], struct fa
 bool rpc_take_credentials(json_object *params, struct iscsi_credentials *out, struct fault *fault);
 
 /* Add to an object; they never fail (json-c ends the process when memory is out). */
-json_object *rpc_text(const char *value);	/* what is no ASCII becomes ? */
+json_object *rpc_text(const char *value); /* what is no ASCII becomes ? */
 void rpc_put_text(json_object *object, const char *key, const char *value);
 void rpc_put_number(json_object *object, const char *key, uint64_t value);
 void rpc_put_bool(json_object *object, const char *key, bool value);

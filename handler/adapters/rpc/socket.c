@@ -29,7 +29,7 @@
 
 #define READ_BYTES 4096u
 #define BACKLOG 128
-#define SEND_SECONDS_MAX 30	/* a client that reads no answer must not hold up the end */
+#define SEND_SECONDS_MAX 30 /* a client that reads no answer must not hold up the end */
 
 struct connection {
 	struct connection *next;
@@ -42,7 +42,7 @@ struct control {
 	char path[108];
 	int fd, lock_fd, stop_fd;
 	pthread_t thread;
-	pthread_mutex_t changes;	/* one create or delete at a time */
+	pthread_mutex_t changes; /* one create or delete at a time */
 
 	pthread_mutex_t lock;
 	pthread_cond_t gone;
@@ -56,7 +56,8 @@ static bool
 send_line(int fd, const char *text)
 {
 	struct iovec parts[2] = {
-		{ (void *)text, strlen(text) }, { (void *)"\n", 1 },
+		{ (void *)text, strlen(text) },
+		{ (void *)"\n", 1 },
 	};
 	struct msghdr message = { .msg_iov = parts, .msg_iovlen = 2 };
 
@@ -68,7 +69,8 @@ send_line(int fd, const char *text)
 		if (sent < 0)
 			return false;
 		for (int i = 0; i < 2; i++) {
-			size_t part = (size_t)sent < parts[i].iov_len ? (size_t)sent : parts[i].iov_len;
+			size_t part =
+				(size_t)sent < parts[i].iov_len ? (size_t)sent : parts[i].iov_len;
 
 			parts[i].iov_base = (char *)parts[i].iov_base + part;
 			parts[i].iov_len -= part;
@@ -97,7 +99,7 @@ peer_is_root(int fd)
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.uid == 0)
 		return true;
 	send_refusal(fd, FAULT_REQUEST, "only root may use this socket",
-	       "call it as root, for instance with sudo");
+		     "call it as root, for instance with sudo");
 	return false;
 }
 
@@ -116,7 +118,7 @@ serve_lines(struct connection *connection, struct rpc_context *context, char *bu
 		*end = '\0';
 		if (length > 0 && line[length - 1] == '\r')
 			line[--length] = '\0';
-		if (length > 0) {	/* an empty line asks nothing */
+		if (length > 0) { /* an empty line asks nothing */
 			answer = rpc_answer(context, line, length);
 			sent = !answer || send_line(connection->fd, answer);
 			free(answer);
@@ -144,8 +146,8 @@ serve_connection(struct connection *connection)
 		ssize_t got;
 
 		if (used > CONTROL_LINE_BYTES_MAX) {
-			send_refusal(connection->fd, FAULT_REQUEST, "the request is longer than 1 MiB",
-			       "send a shorter one");
+			send_refusal(connection->fd, FAULT_REQUEST,
+				     "the request is longer than 1 MiB", "send a shorter one");
 			break;
 		}
 		if (size - used < READ_BYTES) {
@@ -217,7 +219,8 @@ begin_connection(struct control *control, int fd)
 		pthread_mutex_unlock(&control->lock);
 	}
 	if (error != 0) {
-		log_line(LOG_ERR, "control socket: a connection can't be served: %s", strerror(error));
+		log_line(LOG_ERR, "control socket: a connection can't be served: %s",
+			 strerror(error));
 		close(fd);
 		free(connection);
 	}
@@ -228,7 +231,8 @@ run_accept(void *argument)
 {
 	struct control *control = argument;
 	struct pollfd fds[2] = {
-		{ .fd = control->fd, .events = POLLIN }, { .fd = control->stop_fd, .events = POLLIN },
+		{ .fd = control->fd, .events = POLLIN },
+		{ .fd = control->stop_fd, .events = POLLIN },
 	};
 
 	for (;;) {
@@ -243,7 +247,7 @@ run_accept(void *argument)
 		fd = accept4(control->fd, NULL, NULL, SOCK_CLOEXEC);
 		if (fd < 0) {
 			if (errno == EMFILE || errno == ENFILE || errno == ENOMEM)
-				poll(&fds[1], 1, 1000);	/* else it would spin until one is closed */
+				poll(&fds[1], 1, 1000); /* else it would spin until one is closed */
 			continue;
 		}
 		setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
@@ -251,8 +255,8 @@ run_accept(void *argument)
 		full = control->count >= CONTROL_CONNECTIONS_MAX;
 		pthread_mutex_unlock(&control->lock);
 		if (full) {
-			send_refusal(fd, FAULT_BUSY, "the control socket has 32 connections already",
-			       "close one");
+			send_refusal(fd, FAULT_BUSY,
+				     "the control socket has 32 connections already", "close one");
 			close(fd);
 		} else {
 			begin_connection(control, fd);
@@ -263,7 +267,7 @@ run_accept(void *argument)
 
 /* --- beginning and end --- */
 
-#define SERVED_ALREADY \
+#define SERVED_ALREADY                                                                             \
 	"%s is served by another program; stop it, or choose another path with IRAID_SOCKET"
 
 /* A descriptor, or -errno, as listen_on(). */
@@ -300,8 +304,9 @@ clear_path(const struct sockaddr_un *address, struct fault *fault)
 		return fault_errno(fault, -EEXIST, "%s is there and is not a socket; remove it",
 				   address->sun_path);
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	answered = fd >= 0 && (connect(fd, (const struct sockaddr *)address, sizeof(*address)) == 0 ||
-			       errno != ECONNREFUSED);
+	answered =
+		fd >= 0 && (connect(fd, (const struct sockaddr *)address, sizeof(*address)) == 0 ||
+			    errno != ECONNREFUSED);
 	if (fd >= 0)
 		close(fd);
 	if (fd >= 0 && !answered && unlink(address->sun_path) == 0)
@@ -412,7 +417,8 @@ control_stop(struct control *control)
 	event_ring_close(volume_host_events(control->host), true);
 	pthread_mutex_lock(&control->lock);
 	/* Reading ends; a call that is under way still gets its answer out. */
-	for (struct connection *connection = control->connections; connection; connection = connection->next)
+	for (struct connection *connection = control->connections; connection;
+	     connection = connection->next)
 		shutdown(connection->fd, SHUT_RD);
 	while (control->count > 0)
 		pthread_cond_wait(&control->gone, &control->lock);

@@ -1,7 +1,8 @@
 /* rpc/spare.c - spare.add and member.replace.
  *
- * A device becomes a spare in this order: it is looked at; the volume's lock is taken, if it does not run here; its mark
- * is written; the configuration lists it; the engine gets it.  Whatever fails undoes what was done before.
+ * A device becomes a spare in this order: it is looked at; the volume's lock is taken, if it does
+ * not run here; its mark is written; the configuration lists it; the engine gets it.  Whatever
+ * fails undoes what was done before.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -26,7 +27,7 @@ struct joining {
 	struct member_work device;
 	char text[DEVICE_TEXT_MAX];
 	bool force, running;
-	bool assembled;			/* so it knows which devices it needs */
+	bool assembled; /* so it knows which devices it needs */
 	json_object *warnings;
 };
 
@@ -67,7 +68,8 @@ end_joining(struct joining *joining)
 /* --- how large it must be --- */
 
 static bool
-read_need(struct joining *joining, const struct device_address *address, uint64_t *need, uint32_t *block_bytes)
+read_need(struct joining *joining, const struct device_address *address, uint64_t *need,
+	  uint32_t *block_bytes)
 {
 	struct member_work *member = calloc(1, sizeof(*member));
 	const struct superblock *superblock = member ? &member->copies.superblock : NULL;
@@ -101,7 +103,8 @@ is_open(const struct joining *joining, const struct device_address *address)
 	for (int i = 0; i < joining->view.status.slots; i++) {
 		const struct member_status *member = &joining->view.status.members[i];
 
-		if (member->attached && member->link == LINK_OPEN && strncmp(member->label, label, 255) == 0)
+		if (member->attached && member->link == LINK_OPEN &&
+		    strncmp(member->label, label, 255) == 0)
 			return true;
 	}
 	return false;
@@ -145,8 +148,10 @@ large_enough(struct joining *joining, struct fault *fault)
 static bool
 not_attached(struct joining *joining, struct fault *fault)
 {
-	static const char stopped[] = "start the volume first: then it is known which devices it needs";
-	static const char moved[] = "if it has moved, stop the volume, correct the address in its file and start it again";
+	static const char stopped[] =
+		"start the volume first: then it is known which devices it needs";
+	static const char moved[] = "if it has moved, stop the volume, correct the address in its "
+				    "file and start it again";
 	const struct superblock_copies *copies = &joining->device.copies;
 	const uint8_t *uuid = rpc_device_uuid(&joining->device);
 
@@ -156,15 +161,18 @@ not_attached(struct joining *joining, struct fault *fault)
 		if (member->attached && memcmp(member->uuid, uuid, sizeof(member->uuid)) == 0)
 			return fault_set(fault, FAULT_IN_USE,
 					 "name another LUN, or wipe the copy first",
-					 "%s and %s, a device of volume \"%s\", are the same LUN, or one is a copy of the "
-					 "other",
-					 joining->device.label, member->label, joining->config.name);
+					 "%s and %s, a device of volume \"%s\", are the same LUN, "
+					 "or one is a copy of the other",
+					 joining->device.label, member->label,
+					 joining->config.name);
 	}
 	if (uuid && !joining->assembled && copies->chosen == SUPERBLOCK_OK &&
-	    memcmp(copies->superblock.volume_uuid, joining->config.uuid, sizeof(joining->config.uuid)) == 0)
-		return fault_set(fault, FAULT_IN_USE, joining->running ? moved : stopped,
-				 "%s holds a member of volume \"%s\" itself, which may need it to start",
-				 joining->device.label, joining->config.name);
+	    memcmp(copies->superblock.volume_uuid, joining->config.uuid,
+		   sizeof(joining->config.uuid)) == 0)
+		return fault_set(
+			fault, FAULT_IN_USE, joining->running ? moved : stopped,
+			"%s holds a member of volume \"%s\" itself, which may need it to start",
+			joining->device.label, joining->config.name);
 	return true;
 }
 
@@ -187,7 +195,8 @@ look_at(struct joining *joining, struct fault *fault)
 	    !rpc_device_free(device, &joining->config, fault) || !not_attached(joining, fault) ||
 	    (!joining->force && !rpc_device_unused(device, fault)) || !large_enough(joining, fault))
 		return false;
-	/* It is none of those the volume has attached; of a volume that does not work, who knows. */
+	/* It is none of those the volume has attached; of a volume that does not work, who knows.
+	 */
 	if (joining->assembled)
 		rpc_device_reclaim(device, joining->config.uuid);
 	return members_probe(device, 1, fault);
@@ -255,11 +264,14 @@ mark_and_list(struct joining *joining, struct fault *fault)
 		wipe_mark(joining);
 	else
 		volume_note(joining->context->host, LOG_NOTICE, "spare added", joining->config.name,
-			    joining->device.label, "%s was added as a spare", joining->device.label);
+			    joining->device.label, "%s was added as a spare",
+			    joining->device.label);
 	return slot;
 }
 
-/* As mark_and_list().  Nobody runs or starts meanwhile what did not run before: its file could not be changed then. */
+/* As mark_and_list().  Nobody runs or starts meanwhile what did not run before: its file could not
+ * be changed then.
+ */
 static int
 join(struct joining *joining, struct fault *fault)
 {
@@ -272,8 +284,8 @@ join(struct joining *joining, struct fault *fault)
 	if (lock < 0) {
 		members_unprobe(&joining->device, 1);
 		rpc_fail_call(fault, lock, joining->config.name, joining->device.label,
-			      "try again; if "
-			      "another program runs the volume, by that one's --socket");
+			      "try again; if another program runs the volume, by that one's "
+			      "--socket");
 		return -1;
 	}
 	slot = mark_and_list(joining, fault);
@@ -292,8 +304,9 @@ joined_json(struct joining *joining)
 	rpc_put_number(result, "size_bytes", joining->device.device.capacity_bytes);
 	if (joining->running)
 		rpc_put_state(result,
-			      rpc_wait_recognised(joining->context, joining->config.name, joining->device.label, why,
-						  sizeof(why)), why);
+			      rpc_wait_recognised(joining->context, joining->config.name,
+						  joining->device.label, why, sizeof(why)),
+			      why);
 	else
 		rpc_put_state(result, MEMBER_SPARE, "");
 	return result;
@@ -312,11 +325,13 @@ rpc_spare_add(struct rpc_context *context, json_object *params, struct fault *fa
 	}
 	pthread_mutex_lock(context->changes);
 	if (begin_joining(joining, context, params, name, fault)) {
-		bool striped = joining->view.status.size_bytes != 0 && joining->view.status.level == 0;
+		bool striped =
+			joining->view.status.size_bytes != 0 && joining->view.status.level == 0;
 
 		if (striped)
 			fault_set(fault, FAULT_INVALID, "copy its data to a volume of level 5",
-				  "volume \"%s\" has level 0: there is no redundancy that a spare could restore",
+				  "volume \"%s\" has level 0: there is no redundancy that a spare "
+				  "could restore",
 				  name);
 		else if (look_at(joining, fault) && join(joining, fault) >= 0)
 			result = joined_json(joining);
@@ -332,7 +347,9 @@ struct replacing {
 	struct pick old, replacement;
 };
 
-/* Once the engine has it as a spare; it may have gone to work for that role by itself, if the place was empty. */
+/* Once the engine has it as a spare; it may have gone to work for that role by itself, if the place
+ * was empty.
+ */
 static int
 replace_member(struct engine *engine, void *argument, struct fault *fault)
 {
@@ -341,7 +358,8 @@ replace_member(struct engine *engine, void *argument, struct fault *fault)
 
 	if (code != 0)
 		return code;
-	if (replacing->replacement.state == MEMBER_REBUILDING && replacing->replacement.role == replacing->old.role)
+	if (replacing->replacement.state == MEMBER_REBUILDING &&
+	    replacing->replacement.role == replacing->old.role)
 		return 0;
 	if (replacing->replacement.state == MEMBER_REBUILDING)
 		return fault_errno(fault, -EBUSY, "it is being filled as role %d: that comes first",
@@ -365,7 +383,9 @@ has_begun(const struct engine_status *status, void *argument)
 	return true;
 }
 
-/* A member that works is let go by the engine when the new one is in sync.  One that is out already adds nothing. */
+/* A member that works is let go by the engine when the new one is in sync.  One that is out already
+ * adds nothing.
+ */
 static void
 drop_old(struct joining *joining, const struct pick *old)
 {
@@ -403,15 +423,15 @@ replace_by(struct joining *joining, const struct pick *old, const char *label, s
 	code = volume_call(joining->context->host, name, replace_member, &replacing, fault);
 	if (code != 0) {
 		rpc_fail_call(fault, code, name, label,
-			      "it stays with the volume as a spare; iraid status shows "
-			      "what is under way, iraid remove takes it away");
+			      "it stays with the volume as a spare; iraid status shows what is "
+			      "under way, iraid remove takes it away");
 		return NULL;
 	}
 	drop_old(joining, old);
 	/* Who waits for the rebuild's end next must not find that none is under way yet. */
 	volume_wait_until(joining->context->host, name, has_begun, (void *)label, BEGIN_MS_MAX);
-	volume_note(joining->context->host, LOG_NOTICE, "replace", name, old->label, "%s is being replaced by %s",
-		    old->label, label);
+	volume_note(joining->context->host, LOG_NOTICE, "replace", name, old->label,
+		    "%s is being replaced by %s", old->label, label);
 	result = json_object_new_object();
 	rpc_put_text(result, "name", name);
 	rpc_put_text(result, "member", old->label);
@@ -519,7 +539,8 @@ may_replace(const struct joining *joining, const struct pick *old, struct fault 
 			       status->members[i].state == MEMBER_IN_SYNC;
 		if (!held)
 			return fault_set(fault, FAULT_BUSY, "replace or rebuild that one first",
-					 "volume \"%s\", %s can't be replaced yet: role %d has no member in sync",
+					 "volume \"%s\", %s can't be replaced yet: role %d has no "
+					 "member in sync",
 					 joining->config.name, old->label, role);
 	}
 	return true;
@@ -539,7 +560,9 @@ rpc_member_replace(struct rpc_context *context, json_object *params, struct faul
 		return NULL;
 	}
 	pthread_mutex_lock(context->changes);
-	/* Not before: while this waits for another command, the slot may be given to another device. */
+	/* Not before: while this waits for another command, the slot may be given to another
+	 * device.
+	 */
 	picked = rpc_pick(context, params, name, "member", &old, fault);
 	if (picked && old.role < 0)
 		fault_set(fault, FAULT_INVALID,

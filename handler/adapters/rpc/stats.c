@@ -1,6 +1,8 @@
-/* rpc/stats.c - volume.stats: what a volume did since it was started, for whoever draws curves of it.
+/* rpc/stats.c - volume.stats: what a volume did since it was started, for whoever draws curves of
+ * it.
  *
- * All counters only grow, and begin anew with started_ms, so that the difference of two answers is what happened between.
+ * All counters only grow, and begin anew with started_ms, so that the difference of two answers is
+ * what happened between.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -88,7 +90,8 @@ tcp_figures_json(const struct path_tcp *tcp)
 	rpc_put_number(object, "min_rtt_us", tcp->min_rtt_us);
 	rpc_put_number(object, "cwnd_bytes", (uint64_t)tcp->cwnd_segments * tcp->mss_bytes);
 	rpc_put_number(object, "mss_bytes", tcp->mss_bytes);
-	rpc_put_number(object, "in_flight_bytes", (uint64_t)tcp->in_flight_segments * tcp->mss_bytes);
+	rpc_put_number(object, "in_flight_bytes",
+		       (uint64_t)tcp->in_flight_segments * tcp->mss_bytes);
 	rpc_put_number(object, "retransmits", tcp->retransmits);
 	rpc_put_number(object, "lost", tcp->lost_segments);
 	rpc_put_number(object, "delivery_bytes_per_second", tcp->delivery_rate);
@@ -124,7 +127,8 @@ member_figures_json(const struct volume_stats *stats, int slot)
 	json_object *object = json_object_new_object();
 
 	rpc_put_text(object, "member", member->label);
-	json_object_object_add(object, "role", member->role >= 0 ? json_object_new_int(member->role) : NULL);
+	json_object_object_add(object, "role",
+			       member->role >= 0 ? json_object_new_int(member->role) : NULL);
 	rpc_put_text(object, "state", rpc_member_state(&stats->status, member));
 	rpc_put_text(object, "link", rpc_link_name(member->link));
 	rpc_put_number(object, "in_flight", figures->in_flight);
@@ -154,8 +158,9 @@ seconds(struct timeval time)
 	return (double)time.tv_sec + (double)time.tv_usec / 1e6;
 }
 
-/* proc(5): resident pages are the second number of statm, threads the 20th field of stat, of which the second may hold
- * anything, in brackets. */
+/* proc(5): resident pages are the second number of statm, threads the 20th field of stat, of which
+ * the second may hold anything, in brackets.
+ */
 static void
 look_at_process(uint64_t *resident_bytes, uint64_t *threads)
 {
@@ -170,7 +175,8 @@ look_at_process(uint64_t *resident_bytes, uint64_t *threads)
 		fclose(file);
 	file = fopen("/proc/self/stat", "re");
 	if (file && fgets(line, sizeof(line), file) && strrchr(line, ')') &&
-	    sscanf(strrchr(line, ')') + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %ld",
+	    sscanf(strrchr(line, ')') + 1,
+		   " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %ld",
 		   &count) != 1)
 		count = 0;
 	if (file)
@@ -189,8 +195,10 @@ runner_json(void)
 	getrusage(RUSAGE_SELF, &usage);
 	look_at_process(&resident_bytes, &threads);
 	rpc_put_number(object, "pid", (uint64_t)getpid());
-	json_object_object_add(object, "user_seconds", json_object_new_double(seconds(usage.ru_utime)));
-	json_object_object_add(object, "system_seconds", json_object_new_double(seconds(usage.ru_stime)));
+	json_object_object_add(object, "user_seconds",
+			       json_object_new_double(seconds(usage.ru_utime)));
+	json_object_object_add(object, "system_seconds",
+			       json_object_new_double(seconds(usage.ru_stime)));
 	rpc_put_number(object, "resident_bytes", resident_bytes);
 	rpc_put_number(object, "threads", threads);
 	return object;

@@ -65,7 +65,8 @@ put_portals(json_object *object, const struct volume_view *view, const char *lab
 			continue;
 		json_object_array_add(portals, json_object_new_string(device->address.portal));
 		for (int p = 0; p < device->more; p++)
-			json_object_array_add(portals, json_object_new_string(device->more_portals[p]));
+			json_object_array_add(portals,
+					      json_object_new_string(device->more_portals[p]));
 	}
 	json_object_object_add(object, "portals", portals);
 }
@@ -73,7 +74,8 @@ put_portals(json_object *object, const struct volume_view *view, const char *lab
 const char *
 rpc_member_state(const struct engine_status *status, const struct member_status *member)
 {
-	return is_assembled(status) && member->state != 0 ? member_state_name(member->state) : "unknown";
+	return is_assembled(status) && member->state != 0 ? member_state_name(member->state)
+							  : "unknown";
 }
 
 static json_object *
@@ -116,10 +118,12 @@ members_json(const struct volume_view *view, bool counters)
 
 	for (int i = 0; view->running && i < view->status.slots; i++) {
 		if (view->status.members[i].attached)
-			json_object_array_add(members, member_json(view, &view->status.members[i], counters));
+			json_object_array_add(members, member_json(view, &view->status.members[i],
+								   counters));
 	}
 	for (int i = 0; !view->running && i < view->config.device_count; i++)
-		json_object_array_add(members, configured_json(view, &view->config.devices[i], counters));
+		json_object_array_add(members,
+				      configured_json(view, &view->config.devices[i], counters));
 	return members;
 }
 
@@ -130,7 +134,8 @@ empty_roles_json(const struct volume_view *view)
 	const struct engine_status *status = &view->status;
 	json_object *roles = json_object_new_array();
 
-	for (int role = 0; view->running && is_assembled(status) && role < status->member_count; role++) {
+	for (int role = 0; view->running && is_assembled(status) && role < status->member_count;
+	     role++) {
 		bool held = false;
 
 		for (int i = 0; i < status->slots && !held; i++)
@@ -200,8 +205,8 @@ scrub_json(const struct engine_status *status)
 	rpc_put_text(scrub, "mode", scrub_mode_name(status->scrub_mode));
 	rpc_put_number(scrub, "mismatches", status->scrub_mismatches);
 	for (uint64_t i = 0; i < status->scrub_mismatches && i < MISMATCH_POSITIONS; i++)
-		json_object_array_add(positions,
-				      json_object_new_uint64(status->mismatch_rows[i] * status->row_bytes));
+		json_object_array_add(positions, json_object_new_uint64(status->mismatch_rows[i] *
+									status->row_bytes));
 	json_object_object_add(scrub, "mismatch_offsets", positions);
 	return scrub;
 }

@@ -58,7 +58,7 @@ unreadable_json(const char *name, const char *reason)
 json_object *
 rpc_volume_list(struct rpc_context *context, json_object *params, struct fault *fault)
 {
-	char (*names)[LAYOUT_NAME_MAX + 1] = calloc(VOLUMES_MAX, sizeof(*names));
+	char(*names)[LAYOUT_NAME_MAX + 1] = calloc(VOLUMES_MAX, sizeof(*names));
 	json_object *result, *volumes;
 	int count;
 
@@ -79,7 +79,7 @@ rpc_volume_list(struct rpc_context *context, json_object *params, struct fault *
 		json_object *volume = rpc_view(context, names[i], false, fault);
 
 		if (!volume && fault->code == FAULT_NOT_FOUND)
-			continue;	/* deleted since the list was read */
+			continue; /* deleted since the list was read */
 		json_object_array_add(volumes,
 				      volume ? volume : unreadable_json(names[i], fault->message));
 	}
@@ -110,8 +110,10 @@ rpc_volume_start(struct rpc_context *context, json_object *params, struct fault 
 	}
 	if (options.force)
 		volume_note(context->host, LOG_WARNING, "started by force", name, "",
-			    "an administrator said to start it from what there is: newer writes are given up");
-	/* How it went is in the status: a volume that failed to assemble was started all the same. */
+			    "an administrator said to start it from what there is: newer writes "
+			    "are given up");
+	/* How it went is in the status: a volume that failed to assemble was started all the same.
+	 */
 	volume_wait(context->host, name, options.wait_ms);
 	return rpc_view(context, name, true, fault);
 }
@@ -132,7 +134,7 @@ rpc_volume_stop(struct rpc_context *context, json_object *params, struct fault *
 	if (code != 0) {
 		rpc_fail_volume(fault, code, name);
 		if (code == -EBUSY)
-			fault->code = FAULT_BUSY;	/* its own users, not somebody else's */
+			fault->code = FAULT_BUSY; /* its own users, not somebody else's */
 		return NULL;
 	}
 	return json_object_new_object();
@@ -145,10 +147,12 @@ grow_remedy(int code)
 {
 	switch (code) {
 	case -EBUSY:
-		return "it grows with all of its members in sync, and once at a time: iraid status shows what is under way or "
-		       "which member is out; iraid wait returns when all are in sync";
+		return "it grows with all of its members in sync, and once at a time: iraid status "
+		       "shows what is under way or which member is out; iraid wait returns when "
+		       "all are in sync";
 	case -EIO:
-		return "iraid status shows the member; with all of them in sync again, run it again";
+		return "iraid status shows the member; with all of them in sync again, run it "
+		       "again";
 	default:
 		return "iraid status and iraid events show what it met; then run it again";
 	}
@@ -187,7 +191,7 @@ rpc_volume_grow(struct rpc_context *context, json_object *params, struct fault *
 /* --- volume.set --- */
 
 struct rates {
-	int64_t min, max;	/* -1: as it is */
+	int64_t min, max; /* -1: as it is */
 };
 
 static int
@@ -198,9 +202,10 @@ change_rates(struct volume_config *config, void *argument, struct fault *fault)
 	uint64_t max = rates->max < 0 ? config->sync_rate_max : (uint64_t)rates->max;
 
 	if (min > max)
-		return fault_errno(fault, -EINVAL,
-				   "the minimum rate, %llu bytes a second, is above the maximum, %llu",
-				   (unsigned long long)min, (unsigned long long)max);
+		return fault_errno(
+			fault, -EINVAL,
+			"the minimum rate, %llu bytes a second, is above the maximum, %llu",
+			(unsigned long long)min, (unsigned long long)max);
 	config->sync_rate_min = min;
 	config->sync_rate_max = max;
 	return 0;

@@ -50,10 +50,11 @@ rpc_scrub_start(struct rpc_context *context, json_object *params, struct fault *
 	code = volume_call(context->host, name, start_scrub, &order, fault);
 	if (code == 0)
 		return rpc_view(context, name, true, fault);
-	rpc_fail_call(fault, code, name, "",
-		      code == -EBUSY
-			      ? "iraid scrub status shows it; iraid scrub stop ends it"
-			      : "iraid status shows what the volume is; level 0 has nothing to scrub");
+	rpc_fail_call(
+		fault, code, name, "",
+		code == -EBUSY
+			? "iraid scrub status shows it; iraid scrub stop ends it"
+			: "iraid status shows what the volume is; level 0 has nothing to scrub");
 	return NULL;
 }
 
@@ -152,7 +153,8 @@ rpc_lost_accept(struct rpc_context *context, json_object *params, struct fault *
 		return NULL;
 	}
 	volume_note(context->host, LOG_WARNING, "lost data accepted", name, "",
-		    "%lld bytes that were lost count as they stand now, an administrator said so", (long long)bytes);
+		    "%lld bytes that were lost count as they stand now, an administrator said so",
+		    (long long)bytes);
 	result = json_object_new_object();
 	rpc_put_text(result, "name", name);
 	rpc_put_number(result, "accepted_bytes", (uint64_t)bytes);
@@ -217,8 +219,8 @@ rpc_events(struct rpc_context *context, json_object *params, struct fault *fault
 			     fault) ||
 	    !rpc_take_number(params, "max", false, 1, EVENT_PAGE_MAX, &max, fault))
 		return NULL;
-	if (event_ring_read(volume_host_events(context->host), (uint64_t)after, name[0] ? name : NULL, (int)max,
-			    (uint32_t)wait * 1000, &page) != 0) {
+	if (event_ring_read(volume_host_events(context->host), (uint64_t)after,
+			    name[0] ? name : NULL, (int)max, (uint32_t)wait * 1000, &page) != 0) {
 		fault_set(fault, FAULT_INTERNAL, "free some memory", "out of memory");
 		return NULL;
 	}

@@ -9,8 +9,8 @@
 #include "adapters/base/log.h"
 #include "internal.h"
 
-#define DETACH_MS_MAX 20000	/* a session is given back in an orderly way first */
-#define STATUS_MS 200		/* a fresh look at least so often */
+#define DETACH_MS_MAX 20000 /* a session is given back in an orderly way first */
+#define STATUS_MS 200	    /* a fresh look at least so often */
 
 /* --- calls into the thread --- */
 
@@ -144,8 +144,8 @@ volume_call(struct volume_host *host, const char *name, volume_call_fn fn, void 
 /* --- waiting --- */
 
 int
-volume_wait_until(struct volume_host *host, const char *name, volume_reached_fn reached, void *argument,
-		  uint32_t timeout_ms)
+volume_wait_until(struct volume_host *host, const char *name, volume_reached_fn reached,
+		  void *argument, uint32_t timeout_ms)
 {
 	struct hosted *hosted = volume_pin(host, name);
 	struct timespec until = volume_deadline_in(timeout_ms);
@@ -165,7 +165,8 @@ volume_wait_until(struct volume_host *host, const char *name, volume_reached_fn 
 			result = -ESHUTDOWN;
 		else if (reached(&hosted->status, argument))
 			result = 0;
-		else if (soon.tv_sec > until.tv_sec || (soon.tv_sec == until.tv_sec && soon.tv_nsec > until.tv_nsec))
+		else if (soon.tv_sec > until.tv_sec ||
+			 (soon.tv_sec == until.tv_sec && soon.tv_nsec > until.tv_nsec))
 			result = -ETIMEDOUT;
 		else
 			pthread_cond_timedwait(&hosted->changed, &hosted->lock, &soon);
@@ -192,7 +193,7 @@ volume_attach(struct volume_host *host, const char *name, const struct device_ad
 
 struct detaching {
 	int slot;
-	const char *label;	/* as status has it: cut off */
+	const char *label; /* as status has it: cut off */
 };
 
 static int
@@ -277,7 +278,8 @@ accept_lost(struct hosted *hosted, void *argument, struct fault *fault)
 	pthread_mutex_unlock(&hosted->lock);
 	if (busy)
 		return fault_errno(fault, -EBUSY, "lost extents are being accepted already");
-	engine_lost_accept(hosted->engine, accepting->offset_bytes, accepting->length_bytes, accepted, hosted);
+	engine_lost_accept(hosted->engine, accepting->offset_bytes, accepting->length_bytes,
+			   accepted, hosted);
 	return 0;
 }
 
@@ -286,7 +288,8 @@ volume_accept_lost(struct volume_host *host, const char *name, uint64_t offset_b
 		   uint64_t length_bytes, int64_t *bytes, struct fault *fault)
 {
 	struct hosted *hosted = pin_running(host, name, fault);
-	struct lost_accepting accepting = { .offset_bytes = offset_bytes, .length_bytes = length_bytes };
+	struct lost_accepting accepting = { .offset_bytes = offset_bytes,
+					    .length_bytes = length_bytes };
 	int result;
 
 	if (!hosted)
@@ -316,7 +319,8 @@ grown(void *owner, int error, const char *text)
 	pthread_mutex_lock(&hosted->lock);
 	if (hosted->growing) {
 		hosted->growing->result = fault_errno(hosted->growing->fault, error, "%s", text);
-		snprintf(hosted->growing->out->note, sizeof(hosted->growing->out->note), "%s", text);
+		snprintf(hosted->growing->out->note, sizeof(hosted->growing->out->note), "%s",
+			 text);
 		hosted->growing->done = true;
 		hosted->growing = NULL;
 		pthread_cond_broadcast(&hosted->changed);
@@ -327,7 +331,8 @@ grown(void *owner, int error, const char *text)
 void
 volume_growing_fail(struct hosted *hosted)
 {
-	grown(hosted, -ESHUTDOWN, "it was stopped meanwhile; its next start shows which size it has");
+	grown(hosted, -ESHUTDOWN,
+	      "it was stopped meanwhile; its next start shows which size it has");
 }
 
 static uint64_t
@@ -398,9 +403,9 @@ volume_grow(struct volume_host *host, const char *name, struct volume_growth *ou
 	/* What has a fresh status has published it too. */
 	if (result == 0 &&
 	    volume_wait_until(host, name, note_size, &out->size_bytes, STATUS_MS) != 0)
-		result =
-			fault_errno(fault, -ESHUTDOWN,
-				    "it was stopped right after; its next start shows which size it has");
+		result = fault_errno(
+			fault, -ESHUTDOWN,
+			"it was stopped right after; its next start shows which size it has");
 	volume_unpin(hosted);
 	return result;
 }
@@ -521,8 +526,8 @@ volume_edit_drop(struct volume_host *host, const char *name, const struct device
 }
 
 void
-volume_note(struct volume_host *host, int severity, const char *kind, const char *name, const char *member,
-	    const char *format, ...)
+volume_note(struct volume_host *host, int severity, const char *kind, const char *name,
+	    const char *member, const char *format, ...)
 {
 	char text[EVENT_TEXT_MAX + 1];
 	va_list arguments;

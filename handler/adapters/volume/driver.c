@@ -1,5 +1,5 @@
-/* volume/driver.c - the engine of a volume, the sessions to its devices, and what the engine asks of
- * its driver.  All on the volume's thread; what would block there is the keeper's.
+/* volume/driver.c - the engine of a volume, the sessions to its devices, and what the engine asks
+ * of its driver.  All on the volume's thread; what would block there is the keeper's.
  */
 #include <assert.h>
 #include <errno.h>
@@ -12,8 +12,10 @@
 #include "internal.h"
 
 #define RESYNC_ROWS 4
-#define LOSS_TOLD_MS 60000u	/* file systems that have something to write flush every 5 to 30 s */
-#define SESSION_DATA 0		/* last byte of the ISID: kind of session; one data session per device */
+/* file systems that have something to write flush every 5 to 30 s */
+#define LOSS_TOLD_MS 60000u
+/* last byte of the ISID: kind of session; one data session per device */
+#define SESSION_DATA 0
 
 /* --- port of the engine --- */
 
@@ -60,8 +62,8 @@ port_event(void *owner, const struct engine_event *event)
 		end_take_over(hosted);
 	if (event->slot >= 0 && event->slot < hosted->slot_count && hosted->backends[event->slot])
 		member_address_format(&hosted->devices[event->slot].address, label);
-	volume_host_event(hosted->host, event->severity, event_kind_name(event->kind), hosted->name, label,
-			  event->text);
+	volume_host_event(hosted->host, event->severity, event_kind_name(event->kind), hosted->name,
+			  label, event->text);
 }
 
 static void
@@ -89,7 +91,9 @@ port_detached(void *owner, int slot, struct backend *backend)
 
 	backend_iscsi_destroy(backend);
 	hosted->backends[slot] = NULL;
-	/* At once for whoever asks for the volume, and in the file as soon as the keeper gets to it. */
+	/* At once for whoever asks for the volume, and in the file as soon as the keeper gets to
+	 * it.
+	 */
 	pthread_mutex_lock(&hosted->lock);
 	volume_config_drop(&hosted->config, &hosted->devices[slot]);
 	pthread_mutex_unlock(&hosted->lock);
@@ -98,12 +102,13 @@ port_detached(void *owner, int slot, struct backend *backend)
 
 /* --- sessions --- */
 
-/* A session's name is fixed by gateway, volume, LUN and kind: a restarted gateway takes the
- * place of its own dead sessions, and nobody else's, whatever was added to the volume or removed meanwhile.
- * RFC 7143 section 11.12.5, random format.
+/* A session's name is fixed by gateway, volume, LUN and kind: a restarted gateway takes the place
+ * of its own dead sessions, and nobody else's, whatever was added to the volume or removed
+ * meanwhile.  RFC 7143 section 11.12.5, random format.
  */
 static void
-make_isid(uint64_t gateway, const uint8_t uuid[16], const struct member_address *address, uint8_t isid[6])
+make_isid(uint64_t gateway, const uint8_t uuid[16], const struct member_address *address,
+	  uint8_t isid[6])
 {
 	uint64_t hash = hash_bytes(hash_bytes(HASH_BEGIN, &gateway, sizeof(gateway)), uuid, 16);
 
@@ -142,7 +147,8 @@ session_options(const struct volume_config *config, struct backend_iscsi_options
 			return fault_errno(fault, error, "secrets file %.128s: %s",
 					   config->chap_file, fault->message);
 	}
-	snprintf(out->credentials.initiator, sizeof(out->credentials.initiator), "%s", config->initiator);
+	snprintf(out->credentials.initiator, sizeof(out->credentials.initiator), "%s",
+		 config->initiator);
 	return 0;
 }
 
@@ -150,7 +156,8 @@ static struct backend *
 make_backend(struct hosted *hosted, struct backend_iscsi_options *options, uint64_t gateway,
 	     const struct device_address *device)
 {
-	static_assert(sizeof(options->more_portals) == sizeof(device->more_portals), "as many portals as paths");
+	static_assert(sizeof(options->more_portals) == sizeof(device->more_portals),
+		      "as many portals as paths");
 	options->address = device->address;
 	memcpy(options->more_portals, device->more_portals, sizeof(options->more_portals));
 	options->more_portals_count = device->more;
@@ -189,7 +196,8 @@ make_backends(struct hosted *hosted, const struct volume_config *config, uint32_
 }
 
 static void
-note_slot(struct hosted *hosted, int slot, const struct device_address *device, struct backend *backend)
+note_slot(struct hosted *hosted, int slot, const struct device_address *device,
+	  struct backend *backend)
 {
 	hosted->devices[slot] = *device;
 	hosted->backends[slot] = backend;
@@ -198,7 +206,8 @@ note_slot(struct hosted *hosted, int slot, const struct device_address *device, 
 }
 
 int
-volume_engine_attach(struct hosted *hosted, const struct device_address *device, struct fault *fault)
+volume_engine_attach(struct hosted *hosted, const struct device_address *device,
+		     struct fault *fault)
 {
 	struct backend_iscsi_options options;
 	struct volume_config config;
@@ -236,8 +245,10 @@ fill_options(const struct hosted *hosted, const struct volume_config *config,
 	memcpy(out->volume_uuid, config->uuid, sizeof(out->volume_uuid));
 	out->resync_rows_max = RESYNC_ROWS;
 	out->assembly_wait_ms = config->assembly_wait_seconds * 1000;
-	out->assembly_limit_ms = out->assembly_wait_ms < 10000 ? 20000 : out->assembly_wait_ms + 10000;
-	lasts_ms = start->wait_ms > out->assembly_limit_ms ? start->wait_ms : out->assembly_limit_ms;
+	out->assembly_limit_ms =
+		out->assembly_wait_ms < 10000 ? 20000 : out->assembly_wait_ms + 10000;
+	lasts_ms =
+		start->wait_ms > out->assembly_limit_ms ? start->wait_ms : out->assembly_limit_ms;
 	out->take_over_ms = start->take_over ? lasts_ms : 0;
 	out->force_ms = start->force ? lasts_ms : 0;
 	out->queue_limit_ms = config->queue_limit_seconds * 1000;
@@ -257,10 +268,11 @@ adjust_backend(struct hosted *hosted, int slot, const struct volume_config *conf
 {
 	int index = volume_config_find(config, &hosted->devices[slot]);
 
-	if (index >= 0)		/* else it was taken out by hand, and stays as it is */
+	if (index >= 0) /* else it was taken out by hand, and stays as it is */
 		hosted->devices[slot] = config->devices[index];
 	options->address = hosted->devices[slot].address;
-	memcpy(options->more_portals, hosted->devices[slot].more_portals, sizeof(options->more_portals));
+	memcpy(options->more_portals, hosted->devices[slot].more_portals,
+	       sizeof(options->more_portals));
 	options->more_portals_count = hosted->devices[slot].more;
 	backend_iscsi_adjust(hosted->backends[slot], options);
 }
@@ -304,8 +316,8 @@ name_owner(const struct hosted *hosted, struct engine_options *options)
 	if (gethostname(host_name, sizeof(host_name) - 1) != 0)
 		snprintf(host_name, sizeof(host_name), "gateway");
 	if (error == 0)
-		snprintf(options->owner, sizeof(options->owner), "%.20s pid %ld (%.12s) #%08x", host_name,
-			 (long)getpid(), hosted->host->program, (unsigned int)gateway);
+		snprintf(options->owner, sizeof(options->owner), "%.20s pid %ld (%.12s) #%08x",
+			 host_name, (long)getpid(), hosted->host->program, (unsigned int)gateway);
 	return error;
 }
 
@@ -313,8 +325,13 @@ void
 volume_engine_make(struct hosted *hosted)
 {
 	const struct engine_port port = {
-		.record_epoch = port_record_epoch, .try_epoch = port_try_epoch, .log = port_log, .event = port_event,
-		.want_spare = port_want_spare, .detached = port_detached, .now_ns = port_now_ns,
+		.record_epoch = port_record_epoch,
+		.try_epoch = port_try_epoch,
+		.log = port_log,
+		.event = port_event,
+		.want_spare = port_want_spare,
+		.detached = port_detached,
+		.now_ns = port_now_ns,
 		.owner = hosted,
 	};
 	struct volume_start_options start;
@@ -325,7 +342,7 @@ volume_engine_make(struct hosted *hosted)
 	pthread_mutex_lock(&hosted->lock);
 	config = hosted->config;
 	start = hosted->start_options;
-	memset(&hosted->start_options, 0, sizeof(hosted->start_options));	/* of one start */
+	memset(&hosted->start_options, 0, sizeof(hosted->start_options)); /* of one start */
 	pthread_mutex_unlock(&hosted->lock);
 
 	hosted->setup_fault = (struct fault)FAULT_NONE;
@@ -334,14 +351,15 @@ volume_engine_make(struct hosted *hosted)
 	if (error == 0)
 		error = epoch_recall_tried(config.uuid, &options.epoch_tried);
 	if (error != 0)
-		fault_errno(&hosted->setup_fault, error,
-			    "the epochs this gateway knows of it can't be read from %.128s/epochs*: %s",
-			    state_dir(), strerror(-error));
+		fault_errno(
+			&hosted->setup_fault, error,
+			"the epochs this gateway knows of it can't be read from %.128s/epochs*: %s",
+			state_dir(), strerror(-error));
 	if (error == 0)
 		error = make_backends(hosted, &config, options.take_over_ms);
 	if (error == 0 && name_owner(hosted, &options) == 0) {
-		hosted->engine = engine_create(&options, &port, hosted->backends, hosted->slot_count,
-					       monotonic_ms());
+		hosted->engine = engine_create(&options, &port, hosted->backends,
+					       hosted->slot_count, monotonic_ms());
 		if (!hosted->engine)
 			fault_errno(&hosted->setup_fault, -ENOMEM, "out of memory");
 	}

@@ -43,8 +43,8 @@ volume_host_create(const char *program)
 }
 
 void
-volume_host_event(struct volume_host *host, int severity, const char *kind, const char *name, const char *member,
-		  const char *text)
+volume_host_event(struct volume_host *host, int severity, const char *kind, const char *name,
+		  const char *member, const char *text)
 {
 	event_ring_add(host->events, severity, kind, name, member, text);
 	journal_event(host->journal, severity, kind, name, member, text);
@@ -171,7 +171,8 @@ begin(struct volume_host *host, const char *name, const struct volume_start_opti
 		return error;
 	if (host->ending)
 		return fault_errno(fault, -EAGAIN,
-				   "volume \"%s\" can't be started, as %s is ending; try again when it is back",
+				   "volume \"%s\" can't be started, as %s is ending; try again "
+				   "when it is back",
 				   name, host->program);
 	hosted = new_hosted(host, &config, options);
 	if (!hosted)
@@ -200,7 +201,8 @@ ask_to_stop(struct hosted *hosted)
 {
 	pthread_mutex_lock(&hosted->lock);
 	hosted->want_stop = true;
-	pthread_cond_broadcast(&hosted->changed);	/* nobody need wait for its assembly any more */
+	/* nobody need wait for its assembly any more */
+	pthread_cond_broadcast(&hosted->changed);
 	pthread_mutex_unlock(&hosted->lock);
 	volume_thread_wake(hosted);
 }
@@ -283,7 +285,7 @@ volume_acquire(struct volume_host *host, const char *name, const char *user, str
 	if (!volume)
 		return fault_errno(fault, -ENOMEM, "volume \"%s\": out of memory", name);
 	snprintf(volume->user, sizeof(volume->user), "%s", user);
-	pthread_mutex_lock(&host->edits);	/* as volume_start() */
+	pthread_mutex_lock(&host->edits); /* as volume_start() */
 	pthread_mutex_lock(&host->lock);
 	hosted = find(host, name);
 	if (!hosted) {
@@ -341,7 +343,8 @@ volume_brief(const struct volume *volume, struct volume_brief *out)
 	struct hosted *hosted = volume->hosted;
 
 	/* The state first: who sees the volume assembled sees its size too. */
-	out->state = (enum volume_state)atomic_load_explicit(&hosted->brief_state, memory_order_acquire);
+	out->state =
+		(enum volume_state)atomic_load_explicit(&hosted->brief_state, memory_order_acquire);
 	out->level = atomic_load_explicit(&hosted->brief_level, memory_order_relaxed);
 	out->size_bytes = atomic_load_explicit(&hosted->brief_size_bytes, memory_order_relaxed);
 	out->block_bytes = atomic_load_explicit(&hosted->brief_block_bytes, memory_order_relaxed);
@@ -498,13 +501,15 @@ view_running(struct hosted *hosted, struct volume_view *out)
 	pthread_mutex_unlock(&hosted->lock);
 	out->running = true;
 	pthread_mutex_lock(&host->lock);
-	for (struct volume *user = hosted->users; user && out->user_count < VOLUME_USERS_MAX; user = user->next)
+	for (struct volume *user = hosted->users; user && out->user_count < VOLUME_USERS_MAX;
+	     user = user->next)
 		memcpy(out->users[out->user_count++], user->user, sizeof(out->users[0]));
 	pthread_mutex_unlock(&host->lock);
 }
 
 int
-volume_view(struct volume_host *host, const char *name, struct volume_view *out, struct fault *fault)
+volume_view(struct volume_host *host, const char *name, struct volume_view *out,
+	    struct fault *fault)
 {
 	struct hosted *hosted = volume_pin(host, name);
 	int error;
@@ -531,7 +536,8 @@ begin_again(struct hosted *hosted, const struct volume_start_options *options, s
 		return error;
 	if (memcmp(config.uuid, hosted->uuid, sizeof(config.uuid)) != 0)
 		return fault_errno(fault, -EBUSY,
-				   "volume \"%s\" runs with another UUID than its configuration has now; stop it first",
+				   "volume \"%s\" runs with another UUID than its configuration "
+				   "has now; stop it first",
 				   hosted->name);
 	pthread_mutex_lock(&hosted->lock);
 	state = (int)hosted->status.state;

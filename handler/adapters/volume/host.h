@@ -11,18 +11,21 @@
 #define VOLUME_USER_MAX 95
 #define VOLUME_USERS_MAX 16
 
-struct volume_host;	/* all volumes of this process */
-struct volume;		/* one user's hold on one of them */
+struct volume_host; /* all volumes of this process */
+struct volume;	    /* one user's hold on one of them */
 
-struct volume_host *volume_host_create(const char *program);	/* "tcmu-runner", "nbdkit", "iraid-engine" */
-/* Ask all volumes to stop and let no more begin, without waiting: whoever waits for one is told at once, so that a call of
- * the control socket does not hold up the end.
+/* "tcmu-runner", "nbdkit", "iraid-engine" */
+struct volume_host *volume_host_create(const char *program);
+/* Ask all volumes to stop and let no more begin, without waiting: whoever waits for one is told at
+ * once, so that a call of the control socket does not hold up the end.
  */
 void volume_host_end(struct volume_host *host);
-bool volume_host_is_ending(struct volume_host *host);	/* for calls that go from device to device */
-void volume_host_destroy(struct volume_host *host);		/* stops all, in order */
+/* for calls that go from device to device */
+bool volume_host_is_ending(struct volume_host *host);
+void volume_host_destroy(struct volume_host *host); /* stops all, in order */
 const char *volume_host_program(const struct volume_host *host);
-struct event_ring *volume_host_events(struct volume_host *host);	/* lives as long as the host */
+/* lives as long as the host */
+struct event_ring *volume_host_events(struct volume_host *host);
 
 /* --- users: tcmu devices, nbdkit --- */
 
@@ -34,8 +37,9 @@ struct event_ring *volume_host_events(struct volume_host *host);	/* lives as lon
  */
 int volume_acquire(struct volume_host *host, const char *name, const char *user,
 		   struct volume **out, struct fault *fault);
-const uint8_t *volume_uuid(const struct volume *volume);	/* 16 bytes */
-void volume_release(struct volume *volume);	/* the volume goes on until volume_stop or the end of the process */
+const uint8_t *volume_uuid(const struct volume *volume); /* 16 bytes */
+/* the volume goes on until volume_stop or the end of the process */
+void volume_release(struct volume *volume);
 
 /* Queue a request to the volume's engine, from any thread; request->done is called on the
  * volume's thread.  Never blocks.
@@ -50,7 +54,7 @@ void volume_quiesce(struct volume *volume);
  */
 struct volume_brief {
 	enum volume_state state;
-	int level;		/* as it is, or as it was when last assembled here; -1 unknown */
+	int level; /* as it is, or as it was when last assembled here; -1 unknown */
 	uint64_t size_bytes;
 	uint32_t block_bytes, chunk_bytes, row_bytes;
 };
@@ -61,23 +65,25 @@ void volume_brief(const struct volume *volume, struct volume_brief *out);
  */
 int volume_wait_assembled(struct volume *volume, uint32_t timeout_ms, struct fault *fault);
 
-/* What a volume's thread did with its time, in some of its turns that were chosen at random: to look at the clock so often
- * in every one would cost more than it tells. */
+/* What a volume's thread did with its time, in some of its turns that were chosen at random: to
+ * look at the clock so often in every one would cost more than it tells.
+ */
 struct volume_time {
 	uint64_t turns, turns_timed;
-	uint64_t idle_ns;	/* it waited */
-	uint64_t receive_ns;	/* took what came, from sockets and other threads */
-	uint64_t engine_ns;	/* decided what to do, */
-	uint64_t code_ns;	/* computed P, Q and what is missing, */
-	uint64_t send_ns;	/* and sent */
+	uint64_t idle_ns;    /* it waited */
+	uint64_t receive_ns; /* took what came, from sockets and other threads */
+	uint64_t engine_ns;  /* decided what to do, */
+	uint64_t code_ns;    /* computed P, Q and what is missing, */
+	uint64_t send_ns;    /* and sent */
 };
 
 /* --- administration, by name --- */
 
 struct volume_view {
-	bool running;			/* false: only config and status.state (stopped) are meaningful */
-	struct volume_config config;	/* as it was started; of the file if not running */
-	struct engine_status status;	/* of devices that are attached, where it runs */
+	/* false: only config and status.state (stopped) are meaningful */
+	bool running;
+	struct volume_config config; /* as it was started; of the file if not running */
+	struct engine_status status; /* of devices that are attached, where it runs */
 	int user_count;
 	char users[VOLUME_USERS_MAX][VOLUME_USER_MAX + 1];
 };
@@ -89,9 +95,10 @@ int volume_view(struct volume_host *host, const char *name, struct volume_view *
 		struct fault *fault);
 
 struct volume_start_options {
-	bool force;		/* assemble a set that is older than what this gateway knows, while this start lasts */
-	bool take_over;		/* preempt another gateway's reservation, while this start lasts */
-	uint32_t wait_ms;	/* for so long an administrator waits for it */
+	/* assemble a set that is older than what this gateway knows, while this start lasts */
+	bool force;
+	bool take_over;	  /* preempt another gateway's reservation, while this start lasts */
+	uint32_t wait_ms; /* for so long an administrator waits for it */
 };
 
 /* Start it if it doesn't run; if it failed, or if options are given while it is not assembled,

@@ -18,14 +18,15 @@
 struct keeper;
 
 struct volume_host {
-	pthread_mutex_t lock;		/* the list, `ending`, and each volume's users, pins and stopping */
+	/* the list, `ending`, and each volume's users, pins and stopping */
+	pthread_mutex_t lock;
 	pthread_cond_t unpinned;
 	struct hosted *volumes;
 	bool ending;
-	pthread_mutex_t edits;		/* one change of configuration files at a time */
+	pthread_mutex_t edits; /* one change of configuration files at a time */
 	struct event_ring *events;
 	struct journal *journal;	/* NULL: none */
-	struct keeper *keeper, *seeker;	/* files; spares, which takes logins */
+	struct keeper *keeper, *seeker; /* files; spares, which takes logins */
 	char program[32];
 };
 
@@ -58,16 +59,18 @@ struct hosted {
 
 	/* Under host->lock. */
 	struct volume *users;
-	int pins;		/* administrators looking at it; it is not freed before they are done */
+	/* administrators looking at it; it is not freed before they are done */
+	int pins;
 	bool stopping;
 
 	/* From any thread without a lock. */
-	_Atomic(struct engine_request *) submitted;	/* newest first */
-	_Atomic uint64_t numbers;	/* given to requests */
-	struct reactor_message submit_message;		/* in the mailbox while submitted is not NULL */
+	_Atomic(struct engine_request *) submitted; /* newest first */
+	_Atomic uint64_t numbers;		    /* given to requests */
+	/* in the mailbox while submitted is not NULL */
+	struct reactor_message submit_message;
 	struct reactor_message command_message;
 	atomic_flag command_posted;
-	atomic_int brief_state, brief_level;	/* level: -1 if never known */
+	atomic_int brief_state, brief_level; /* level: -1 if never known */
 	_Atomic uint64_t brief_size_bytes;
 	_Atomic uint32_t brief_block_bytes, brief_chunk_bytes, brief_row_bytes;
 
@@ -77,41 +80,41 @@ struct hosted {
 	struct volume_config config;
 	struct volume_start_options start_options;
 	bool want_stop, want_restart, ended;
-	uint64_t asked, answered;	/* snapshots of status */
+	uint64_t asked, answered; /* snapshots of status */
 	struct engine_status status;
 	struct volume_call *calls, **calls_last;
-	struct lost_accepting *accepting;	/* the engine has it */
-	struct growing *growing;		/* the same */
-	struct probing *probing;		/* the same; path.c */
-	int drops;			/* devices that were let go and are in the file still */
+	struct lost_accepting *accepting; /* the engine has it */
+	struct growing *growing;	  /* the same */
+	struct probing *probing;	  /* the same; path.c */
+	int drops;			  /* devices that were let go and are in the file still */
 
-	atomic_bool spare_sought;	/* the keeper is looking for one */
+	atomic_bool spare_sought; /* the keeper is looking for one */
 
 	/* The thread's own. */
-	struct engine *engine;		/* NULL: could not be made, status says why */
-	struct backend *backends[SLOTS_MAX];	/* by slot; NULL: none there */
+	struct engine *engine;		     /* NULL: could not be made, status says why */
+	struct backend *backends[SLOTS_MAX]; /* by slot; NULL: none there */
 	struct device_address devices[SLOTS_MAX];
 	int slot_count;
-	uint64_t started_ms;		/* since 1970-01-01 UTC: the engine was made */
+	uint64_t started_ms; /* since 1970-01-01 UTC: the engine was made */
 	bool engine_stopping, engine_stopped;
-	struct engine_request *held_first, **held_last;	/* wait for the next engine */
+	struct engine_request *held_first, **held_last; /* wait for the next engine */
 	struct fault setup_fault;
-	bool looked;			/* the engine has asked for the time in this turn */
+	bool looked; /* the engine has asked for the time in this turn */
 	struct volume_time time;
-	bool timed;			/* this turn is counted in `time` */
+	bool timed; /* this turn is counted in `time` */
 	uint64_t timed_ns, code_before_ns, random;
 	uint64_t refreshed_ms;
 	bool refresh_due;
 };
 
 /* host.c */
-struct hosted *volume_pin(struct volume_host *host, const char *name);	/* NULL: it does not run */
+struct hosted *volume_pin(struct volume_host *host, const char *name); /* NULL: it does not run */
 void volume_pin_again(struct hosted *hosted);
 void volume_unpin(struct hosted *hosted);
 /* Record an event where readers and the journal find it.  member: its label, or empty. */
-void volume_host_event(struct volume_host *host, int severity, const char *kind, const char *name, const char *member,
-		       const char *text);
-struct timespec volume_deadline_in(uint32_t timeout_ms);	/* for `changed` */
+void volume_host_event(struct volume_host *host, int severity, const char *kind, const char *name,
+		       const char *member, const char *text);
+struct timespec volume_deadline_in(uint32_t timeout_ms); /* for `changed` */
 
 /* driver.c; on the volume's thread */
 void volume_engine_make(struct hosted *hosted);
@@ -120,7 +123,9 @@ void volume_engine_destroy(struct hosted *hosted);
 int volume_engine_attach(struct hosted *hosted, const struct device_address *device,
 			 struct fault *fault);
 
-/* What hosted->config says now of times, rates, credentials and portals goes to the engine and the sessions. */
+/* What hosted->config says now of times, rates, credentials and portals goes to the engine and the
+ * sessions.
+ */
 int volume_engine_adjust(struct hosted *hosted, struct fault *fault);
 
 /* admin.c; on the volume's thread */
@@ -139,14 +144,14 @@ void volume_growing_fail(struct hosted *hosted);
 void volume_probing_fail(struct hosted *hosted);
 
 /* keeper.c.  Both may be called on the volume's thread; they never block. */
-struct keeper *keeper_create(struct volume_host *host);	/* NULL: no thread or memory */
+struct keeper *keeper_create(struct volume_host *host); /* NULL: no thread or memory */
 void keeper_destroy(struct keeper *keeper);
 void keeper_seek_spare(struct hosted *hosted, uint64_t member_bytes, uint32_t block_bytes);
 void keeper_drop_device(struct hosted *hosted, const struct device_address *device);
 
 /* thread.c */
-int volume_thread_start(struct hosted *hosted);	/* 0 or -errno */
-void volume_thread_wake(struct hosted *hosted);		/* there are commands under lock */
+int volume_thread_start(struct hosted *hosted); /* 0 or -errno */
+void volume_thread_wake(struct hosted *hosted); /* there are commands under lock */
 void volume_thread_submit(struct hosted *hosted, struct engine_request *request);
 
 #endif

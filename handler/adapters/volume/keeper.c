@@ -1,6 +1,7 @@
-/* volume/keeper.c - one thread of the host for what volumes need done that may block: files and logins.
- * Jobs come from the volumes' threads and are done in turn, so that of two volumes that ask for a spare at
- * the same time each gets another one.  A job pins its volume: that ends only when its jobs are done.
+/* volume/keeper.c - one thread of the host for what volumes need done that may block: files and
+ * logins.  Jobs come from the volumes' threads and are done in turn, so that of two volumes that
+ * ask for a spare at the same time each gets another one.  A job pins its volume: that ends only
+ * when its jobs are done.
  *
  * A shared spare goes from the gateway's pool to a volume in this order, under the pool's lock:
  *
@@ -49,7 +50,8 @@ struct keeper {
 static bool
 post(struct hosted *hosted, const struct job *wanted)
 {
-	struct keeper *keeper = wanted->kind == JOB_SEEK_SPARE ? hosted->host->seeker : hosted->host->keeper;
+	struct keeper *keeper =
+		wanted->kind == JOB_SEEK_SPARE ? hosted->host->seeker : hosted->host->keeper;
 	struct job *job = malloc(sizeof(*job));
 
 	if (!job) {
@@ -71,7 +73,9 @@ post(struct hosted *hosted, const struct job *wanted)
 void
 keeper_seek_spare(struct hosted *hosted, uint64_t member_bytes, uint32_t block_bytes)
 {
-	struct job job = { .kind = JOB_SEEK_SPARE, .member_bytes = member_bytes, .block_bytes = block_bytes };
+	struct job job = { .kind = JOB_SEEK_SPARE,
+			   .member_bytes = member_bytes,
+			   .block_bytes = block_bytes };
 
 	if (!atomic_exchange(&hosted->spare_sought, true) && !post(hosted, &job))
 		atomic_store(&hosted->spare_sought, false);
@@ -211,7 +215,7 @@ take(struct search *search, const struct pool_spare *chosen)
 		return false;
 	result = spare_pool_take(&spare.device, make_it_the_volumes, &claim, &fault);
 	if (result == -ENOENT)
-		return false;	/* another process has it since */
+		return false; /* another process has it since */
 	if (result != 0) {
 		volume_note(hosted->host, LOG_ERR, "spare unfit", hosted->name, label,
 			    "the gateway's spare %s can't be taken: %s", label, fault.message);
@@ -254,8 +258,9 @@ seek_spare(struct hosted *hosted, const struct job *job)
 			log_line(LOG_ERR, "volume %s: no spare: %s", hosted->name, fault.message);
 			break;
 		}
-		while ((chosen = spare_pool_choose(&search->pool, job->member_bytes, job->block_bytes,
-						   search->passed, search->passed_count)) >= 0 &&
+		while ((chosen = spare_pool_choose(&search->pool, job->member_bytes,
+						   job->block_bytes, search->passed,
+						   search->passed_count)) >= 0 &&
 		       config_holder(&search->pool.spares[chosen].device, NULL, holder))
 			pass_over(search, &search->pool.spares[chosen].device);
 	} while (chosen >= 0 && !is_ending(hosted) && !take(search, &search->pool.spares[chosen]));

@@ -48,7 +48,8 @@ probed(void *owner, int error, const struct probe_result results[SLOTS_MAX])
 
 	pthread_mutex_lock(&hosted->lock);
 	if (hosted->probing) {
-		memcpy(hosted->probing->out->results, results, sizeof(hosted->probing->out->results));
+		memcpy(hosted->probing->out->results, results,
+		       sizeof(hosted->probing->out->results));
 		hosted->probing->result = error;
 		hosted->probing->done = true;
 		hosted->probing = NULL;
@@ -71,7 +72,8 @@ note_members(const struct hosted *hosted, struct volume_probing *out)
 {
 	for (int slot = 0; slot < hosted->slot_count; slot++)
 		if (hosted->backends[slot])
-			snprintf(out->labels[slot], sizeof(out->labels[slot]), "%.255s", hosted->backends[slot]->label);
+			snprintf(out->labels[slot], sizeof(out->labels[slot]), "%.255s",
+				 hosted->backends[slot]->label);
 }
 
 static int

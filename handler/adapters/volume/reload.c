@@ -1,7 +1,7 @@
 /* volume/reload.c - see reload.h.
  *
- * What the running volume has for its configuration (hosted->config) gets the values that can be applied; the others keep
- * those they were started with, so that asking again names them again.
+ * What the running volume has for its configuration (hosted->config) gets the values that can be
+ * applied; the others keep those they were started with, so that asking again names them again.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -16,7 +16,8 @@
 #define RESTART "iraid stop and iraid start the volume; one that is in use: iraid unexport it first"
 
 static int
-note_change(struct reload *out, const char *key, const char *from, const char *to, bool applied, const char *note)
+note_change(struct reload *out, const char *key, const char *from, const char *to, bool applied,
+	    const char *note)
 {
 	struct reload_change *change = &out->changes[out->count];
 
@@ -46,8 +47,8 @@ holds_at_once(const struct config_key *key)
 }
 
 static int
-compare_key(const struct config_key *key, const struct volume_config *running, const struct volume_config *file,
-	    struct reload *out)
+compare_key(const struct config_key *key, const struct volume_config *running,
+	    const struct volume_config *file, struct reload *out)
 {
 	char from[CONFIG_VALUE_MAX], to[CONFIG_VALUE_MAX];
 
@@ -56,12 +57,14 @@ compare_key(const struct config_key *key, const struct volume_config *running, c
 	config_value_format(key, running, from);
 	config_value_format(key, file, to);
 	return note_change(out, key->name, from, to, holds_at_once(key),
-			   !holds_at_once(key) ? RESTART
-			   : key->effect == EFFECT_LOGIN ? "at the next login to each member" : "");
+			   !holds_at_once(key)		 ? RESTART
+			   : key->effect == EFFECT_LOGIN ? "at the next login to each member"
+							 : "");
 }
 
 static int
-compare_devices(const struct volume_config *running, const struct volume_config *file, struct reload *out)
+compare_devices(const struct volume_config *running, const struct volume_config *file,
+		struct reload *out)
 {
 	char from[DEVICE_TEXT_MAX], to[DEVICE_TEXT_MAX];
 	int error = 0;
@@ -72,20 +75,23 @@ compare_devices(const struct volume_config *running, const struct volume_config 
 		device_address_format(&running->devices[i], from);
 		if (index < 0) {
 			error = note_change(out, "member", from, "", false,
-					    "put the line back and use iraid remove or iraid replace; without it the volume "
-					    "starts without this device");
+					    "put the line back and use iraid remove or iraid "
+					    "replace; without it the volume starts without this "
+					    "device");
 			continue;
 		}
 		device_address_format(&file->devices[index], to);
 		if (strcmp(from, to) != 0)
-			error = note_change(out, "member", from, to, true, "at the next login to this member");
+			error = note_change(out, "member", from, to, true,
+					    "at the next login to this member");
 	}
 	for (int i = 0; i < file->device_count && error == 0; i++) {
 		if (volume_config_find(running, &file->devices[i]) >= 0)
 			continue;
 		device_address_format(&file->devices[i], to);
 		error = note_change(out, "member", "", to, false,
-				    "take the line out and use iraid add-spare or iraid replace, which look at the device first");
+				    "take the line out and use iraid add-spare or iraid replace, "
+				    "which look at the device first");
 	}
 	return error;
 }
@@ -96,8 +102,9 @@ compare(const struct volume_config *running, const struct volume_config *file, s
 	int error = 0;
 
 	for (int i = 0; i < volume_key_count && error == 0; i++)
-		error = volume_keys[i].kind == CONFIG_DEVICES ? compare_devices(running, file, out)
-							      : compare_key(&volume_keys[i], running, file, out);
+		error = volume_keys[i].kind == CONFIG_DEVICES
+				? compare_devices(running, file, out)
+				: compare_key(&volume_keys[i], running, file, out);
 	return error;
 }
 
@@ -142,7 +149,7 @@ check_credentials(const struct volume_config *config, struct fault *fault)
 
 static int
 apply_file(struct volume_host *host, struct hosted *hosted, const struct volume_config *file,
-      struct reload *out, struct fault *fault)
+	   struct reload *out, struct fault *fault)
 {
 	struct volume_config *before = malloc(sizeof(*before));
 	int error = before ? check_credentials(file, fault) : -ENOMEM;
@@ -159,7 +166,8 @@ apply_file(struct volume_host *host, struct hosted *hosted, const struct volume_
 	if (error == 0) {
 		error = volume_call_hosted(host, hosted->name, adjust, NULL, fault);
 		/* Without an engine the next one begins with it. */
-		if (error == -ENOMEDIUM || error == -EAGAIN || error == -ESHUTDOWN || error == -ENOTCONN)
+		if (error == -ENOMEDIUM || error == -EAGAIN || error == -ESHUTDOWN ||
+		    error == -ENOTCONN)
 			error = 0;
 		if (error != 0) {
 			pthread_mutex_lock(&hosted->lock);

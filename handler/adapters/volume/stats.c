@@ -30,7 +30,8 @@ describe_configured(const struct volume_config *config, struct engine_status *st
 		char label[MEMBER_ADDRESS_MAX];
 
 		member_address_format(&config->devices[i].address, label);
-		snprintf(status->members[i].label, sizeof(status->members[i].label), "%.255s", label);
+		snprintf(status->members[i].label, sizeof(status->members[i].label), "%.255s",
+			 label);
 		status->members[i].attached = true;
 		status->members[i].role = -1;
 		status->members[i].link = LINK_CLOSED;

@@ -22,9 +22,10 @@
 #include "adapters/base/log.h"
 #include "internal.h"
 
-#define REFRESH_MS 100		/* how old volume_brief() may be */
+#define REFRESH_MS 100 /* how old volume_brief() may be */
 #define TIMED_ONE_IN 16
-#define TURN_MS_MAX 1000	/* a session that stalls right after a quiet turn is noticed by then */
+/* a session that stalls right after a quiet turn is noticed by then */
+#define TURN_MS_MAX 1000
 
 static void
 engine_has_stopped(void *owner)
@@ -90,11 +91,13 @@ take_submitted(struct reactor_message *message)
 void
 volume_thread_submit(struct hosted *hosted, struct engine_request *request)
 {
-	struct engine_request *newest = atomic_load_explicit(&hosted->submitted, memory_order_relaxed);
+	struct engine_request *newest =
+		atomic_load_explicit(&hosted->submitted, memory_order_relaxed);
 
 	request->arrived_ns = monotonic_ns();
 	request->number = atomic_fetch_add_explicit(&hosted->numbers, 1, memory_order_relaxed) + 1;
-	TRACE(ring__begin, hosted->name, request->number, request->op, request->offset_bytes, request->length_bytes, 1);
+	TRACE(ring__begin, hosted->name, request->number, request->op, request->offset_bytes,
+	      request->length_bytes, 1);
 	do {
 		request->next = newest;
 	} while (!atomic_compare_exchange_weak(&hosted->submitted, &newest, request));
@@ -143,7 +146,8 @@ take_status(struct hosted *hosted)
 		char label[MEMBER_ADDRESS_MAX];
 
 		member_address_format(&hosted->config.devices[i].address, label);
-		snprintf(status->members[i].label, sizeof(status->members[i].label), "%.255s", label);
+		snprintf(status->members[i].label, sizeof(status->members[i].label), "%.255s",
+			 label);
 		status->members[i].attached = true;
 		status->members[i].role = -1;
 		status->members[i].link = LINK_CLOSED;
@@ -157,8 +161,8 @@ note_level(struct hosted *hosted, int level)
 		return;
 	atomic_store_explicit(&hosted->brief_level, level, memory_order_relaxed);
 	if (level_record(hosted->uuid, level) != 0)
-		log_line(LOG_WARNING, "volume %s: its level can't be written to %s/levels", hosted->name,
-			 state_dir());
+		log_line(LOG_WARNING, "volume %s: its level can't be written to %s/levels",
+			 hosted->name, state_dir());
 }
 
 /* With hosted->lock. */
@@ -169,11 +173,15 @@ publish(struct hosted *hosted, uint64_t now_ms)
 
 	take_status(hosted);
 	if (status->size_bytes != 0) {
-		atomic_store_explicit(&hosted->brief_block_bytes, status->block_bytes, memory_order_relaxed);
-		atomic_store_explicit(&hosted->brief_chunk_bytes, status->chunk_bytes, memory_order_relaxed);
-		atomic_store_explicit(&hosted->brief_row_bytes, status->stripe_bytes, memory_order_relaxed);
+		atomic_store_explicit(&hosted->brief_block_bytes, status->block_bytes,
+				      memory_order_relaxed);
+		atomic_store_explicit(&hosted->brief_chunk_bytes, status->chunk_bytes,
+				      memory_order_relaxed);
+		atomic_store_explicit(&hosted->brief_row_bytes, status->stripe_bytes,
+				      memory_order_relaxed);
 		note_level(hosted, status->level);
-		atomic_store_explicit(&hosted->brief_size_bytes, status->size_bytes, memory_order_relaxed);
+		atomic_store_explicit(&hosted->brief_size_bytes, status->size_bytes,
+				      memory_order_relaxed);
 	}
 	atomic_store_explicit(&hosted->brief_state, (int)status->state, memory_order_release);
 	hosted->answered = hosted->asked;
@@ -185,10 +193,12 @@ publish(struct hosted *hosted, uint64_t now_ms)
 static void
 refresh(struct hosted *hosted, uint64_t now_ms)
 {
-	bool assembling = atomic_load_explicit(&hosted->brief_state, memory_order_relaxed) == VOLUME_ASSEMBLING;
+	bool assembling = atomic_load_explicit(&hosted->brief_state, memory_order_relaxed) ==
+			  VOLUME_ASSEMBLING;
 
 	pthread_mutex_lock(&hosted->lock);
-	if (hosted->asked != hosted->answered || assembling || now_ms - hosted->refreshed_ms >= REFRESH_MS)
+	if (hosted->asked != hosted->answered || assembling ||
+	    now_ms - hosted->refreshed_ms >= REFRESH_MS)
 		publish(hosted, now_ms);
 	else
 		hosted->refresh_due = true;
@@ -304,8 +314,9 @@ run_turn(struct hosted *hosted, uint64_t deadline_ms)
 	if (!hosted->engine_stopping)
 		pass_held(hosted);
 	for (int i = 0; i < hosted->slot_count; i++) {
-		uint64_t wanted_ms = hosted->backends[i] ? backend_iscsi_tick(hosted->backends[i], now_ms)
-							 : UINT64_MAX;
+		uint64_t wanted_ms = hosted->backends[i]
+					     ? backend_iscsi_tick(hosted->backends[i], now_ms)
+					     : UINT64_MAX;
 
 		next_ms = wanted_ms < next_ms ? wanted_ms : next_ms;
 	}

@@ -5,10 +5,10 @@
  *
  * An operation holds its rows until it has ended, so what overlaps it comes behind it.  A request
  * of several pieces holds only the rows of those that are not done, and may be carried out again as
- * a whole (request.c, must_repeat_request()): then it would come over what was written, and acknowledged,
- * since its first piece was done.  So writes of any kind that overlap it wait, and those that
- * overlap somebody who waits, too: their order is the one in which they were submitted.  Nobody
- * waits for those that wait here, for they claim nothing.  Reads need not wait: they change
+ * a whole (request.c, must_repeat_request()): then it would come over what was written, and
+ * acknowledged, since its first piece was done.  So writes of any kind that overlap it wait, and
+ * those that overlap somebody who waits, too: their order is the one in which they were submitted.
+ * Nobody waits for those that wait here, for they claim nothing.  Reads need not wait: they change
  * nothing.
  *
  * The exception is a long range of zeros, for nobody can wait for terabytes.  Others pass between

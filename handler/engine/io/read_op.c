@@ -45,8 +45,8 @@ is_mirror(const struct read_op *op)
 	return geometry->redundancy > 0 && geometry->data_chunks == 1;
 }
 
-/* Copies that nobody wrote yet may differ, and what was read once must stay: the one that resync will
- * take.
+/* Copies that nobody wrote yet may differ, and what was read once must stay: the one that resync
+ * will take.
  */
 static bool
 has_one_copy(const struct read_op *op, uint64_t row)

@@ -99,10 +99,10 @@ is_doubted(const struct engine *engine, const struct engine_request *request)
 					    (end - 1) / row_bytes, request->doubts);
 }
 
-/* What holds for an operation under way (write_op.c, must_repeat_write()) holds for pieces of the request
- * that are done, too: a cache that was lost may have taken them along, and a missing member's chunk
- * that became doubtful is not what was written, even if it has been filled again since, for their
- * rows are free.  Nothing was acknowledged yet.
+/* What holds for an operation under way (write_op.c, must_repeat_write()) holds for pieces of the
+ * request that are done, too: a cache that was lost may have taken them along, and a missing
+ * member's chunk that became doubtful is not what was written, even if it has been filled again
+ * since, for their rows are free.  Nothing was acknowledged yet.
  */
 static bool
 must_repeat_request(const struct engine *engine, const struct engine_request *request)

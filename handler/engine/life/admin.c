@@ -291,8 +291,8 @@ engine_replace(struct engine *engine, int role, int spare, char *why)
 	if (member->identity.block_bytes != engine->geometry.block_bytes ||
 	    member->identity.capacity_bytes < layout_end_bytes(engine->record.areas))
 		return refuse_order(why, -EINVAL,
-				    "%s does not fit: %llu bytes in blocks of %u, needed are "
-				    "%llu in blocks of %u",
+				    "%s does not fit: %llu bytes in blocks of %u, needed are %llu "
+				    "in blocks of %u",
 				    member->backend->label,
 				    (unsigned long long)member->identity.capacity_bytes,
 				    member->identity.block_bytes,

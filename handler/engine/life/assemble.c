@@ -340,18 +340,16 @@ owned_by_another(struct engine *engine, const struct assembly_verdict *verdict)
 	if (may_take_over(engine) || any_reservation(engine, verdict))
 		return false;
 	if (!stopped && strcmp(gateway_of(newest->owner), gateway_of(engine->options.owner)) != 0)
-		snprintf(
-			engine->reason, sizeof(engine->reason),
-			"in use by %s, or was when that ended without stopping it; its targets "
-			"know no "
-			"reservations: if that gateway is gone for certain, start with --take-over",
-			newest->owner);
+		snprintf(engine->reason, sizeof(engine->reason),
+			 "in use by %s, or was when that ended without stopping it; its targets "
+			 "know no reservations: if that gateway is gone for certain, start with "
+			 "--take-over",
+			 newest->owner);
 	else if (stopped && owner_unknown(engine, verdict))
 		snprintf(engine->reason, sizeof(engine->reason),
 			 "who has it is not known: on each member that is here one copy of the "
-			 "superblock can't be read, "
-			 "and its targets know no reservations: if no gateway has it for certain, "
-			 "start with --take-over");
+			 "superblock can't be read, and its targets know no reservations: if no "
+			 "gateway has it for certain, start with --take-over");
 	else
 		return false;
 	engine->assembly->refused = true;
@@ -546,8 +544,8 @@ examine_run(struct engine *engine)
 		    member->close_error == -EBUSY) {
 			engine->assembly->refused = true;
 			snprintf(engine->reason, sizeof(engine->reason),
-				 "member %.100s: %.70s; stop it "
-				 "there, or start with --take-over if that gateway is dead",
+				 "member %.100s: %.70s; stop it there, or start with --take-over "
+				 "if that gateway is dead",
 				 member->backend->label, member->reason);
 			return;
 		}

@@ -414,8 +414,7 @@ engine_grow(struct engine *engine, void (*done)(void *owner, int error, const ch
 		error = -EBUSY;
 		snprintf(why, 256,
 			 "not all of its members are in sync and answer: bring them back, or "
-			 "replace "
-			 "them, first");
+			 "replace them, first");
 	} else if (engine->target != NULL || engine->target_state->replace_role >= 0) {
 		error = -EBUSY;
 		snprintf(why, 256, "a member is being filled: wait until it is in sync");

@@ -1,8 +1,8 @@
 /* load.c - LOAD_MAP: the region maps and tables of lost extents of all that start, merged.
  *
- * Here it is decided who is believed, what takes the place of a part that is damaged or refused, and
- * what a member that is taken by force gets before the superblocks trust it.  An attempt that can't
- * go on begins again (attempt.c).
+ * Here it is decided who is believed, what takes the place of a part that is damaged or refused,
+ * and what a member that is taken by force gets before the superblocks trust it.  An attempt that
+ * can't go on begins again (attempt.c).
  */
 #include "internal.h"
 #include "engine/link/link.h"
@@ -105,8 +105,7 @@ mend_granules(struct engine *engine, struct member *member, bool *unread)
 	}
 	if (damaged > 0)
 		engine_log(engine, LOG_WARNING,
-			   "member %s: %u damaged granules of its region map; "
-			   "the others' count",
+			   "member %s: %u damaged granules of its region map; the others' count",
 			   member->backend->label, damaged);
 }
 
@@ -124,8 +123,8 @@ merge_map(struct engine *engine, struct member *member, uint8_t *flags, bool fir
 					    engine->options.volume_uuid, flags);
 	if (damaged > 0)
 		engine_log(engine, LOG_ERR,
-			   "%d granules of the region map are damaged on all members: "
-			   "their regions count as dirty",
+			   "%d granules of the region map are damaged on all members: their "
+			   "regions count as dirty",
 			   damaged);
 	intent_merge(&engine->intent, flags, first);
 	/* What stands there is not known to say so, and may be read the next time. */
@@ -527,8 +526,8 @@ refuse_unread(struct engine *engine, uint32_t granule)
 
 	snprintf(why, sizeof(why),
 		 "the table of lost extents is unreadable at byte %u and may list rows: bring back "
-		 "a member that can read it, "
-		 "or --force: what it lists reads as what is there then; unreadable on",
+		 "a member that can read it, or --force: what it lists reads as what is there "
+		 "then; unreadable on",
 		 LAYOUT_LOST_OFFSET + granule * LAYOUT_GRANULE_BYTES);
 	for_each_member(engine, member)
 		if (member->in_sync) {

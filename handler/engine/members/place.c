@@ -297,8 +297,7 @@ note_shape(struct member *member, uint64_t needed_bytes, uint32_t block_bytes)
 {
 	member_note(member,
 		    "has changed: %llu bytes in blocks of %u, the volume needs %llu in blocks of "
-		    "%u: make it as it "
-		    "was, or replace it",
+		    "%u: make it as it was, or replace it",
 		    (unsigned long long)member->identity.capacity_bytes,
 		    member->identity.block_bytes, (unsigned long long)needed_bytes, block_bytes);
 }
@@ -441,9 +440,8 @@ session_restored(struct member *member)
 		member->went_back = true;
 		member_note(member,
 			    "went back in time: write %llu of its superblock, it had acknowledged "
-			    "%llu (a snapshot, an "
-			    "image or a copy in its place?): nothing on it is trusted, it is "
-			    "filled from the start",
+			    "%llu (a snapshot, an image or a copy in its place?): nothing on it is "
+			    "trusted, it is filled from the start",
 			    (unsigned long long)member->superblock.write_count,
 			    (unsigned long long)member->write_count);
 		evict_condemn(member);
@@ -643,8 +641,7 @@ disbelieve(struct member *used, const struct member *member)
 	used->disbelieved = true;
 	member_note(used,
 		    "is a copy, and older than %.100s, which is the same member: nothing on it is "
-		    "trusted; remove one of "
-		    "the two, the other is filled from the start",
+		    "trusted; remove one of the two, the other is filled from the start",
 		    member->backend->label);
 	engine_log(used->engine, LOG_ERR, "member %s %s", used->backend->label, used->reason);
 	evict_condemn(used);
@@ -665,14 +662,12 @@ place_is_another(struct member *member)
 		note_one_of_two(member);
 		member_note(member,
 			    "has the UUID of %.100s, a copy of it or a second address: remove this "
-			    "one, or wipe "
-			    "it and add it as a spare",
+			    "one, or wipe it and add it as a spare",
 			    twin->backend->label);
 	} else {
 		member_note(member,
 			    "its mark as a spare has the UUID of the member of role %d: wipe it "
-			    "and add it as a "
-			    "spare anew",
+			    "and add it as a spare anew",
 			    role);
 	}
 	if (twin != NULL && is_original_of(member, twin))
@@ -714,8 +709,7 @@ take_in(struct member *member)
 		member->reason[0] = '\0';
 		if (member->excluded)
 			member_note(member, "refused to be filled, and waits for an administrator: "
-					    "iraid rebuild tries it "
-					    "again, or remove it");
+					    "iraid rebuild tries it again, or remove it");
 	} else {
 		judge_outsider(member);
 	}

@@ -240,8 +240,7 @@ tell_lost(struct member *member)
 	if (member->excluded)
 		engine_event(member->engine, EVENT_REBUILD_STOPPED, LOG_WARNING, member,
 			     "filling member %s was given up: %s; iraid rebuild tries it again, "
-			     "else remove it and "
-			     "replace by another",
+			     "else remove it and replace by another",
 			     member->backend->label, member->reason);
 	else
 		engine_event(member->engine, EVENT_REBUILD_STOPPED, LOG_WARNING, member,

@@ -324,8 +324,8 @@ recorded(struct lost_waiter *waiter, int error)
 	if (error == 0 && record->losing > 0)
 		engine_event(engine, EVENT_DATA_LOST, LOG_ERR, NULL,
 			     "%u regions were being written when %s %s went: their chunks there "
-			     "can't be known, "
-			     "and read as medium errors until overwritten or accepted",
+			     "can't be known, and read as medium errors until overwritten or "
+			     "accepted",
 			     record->losing,
 			     __builtin_popcount(record->missing) > 1 ? "roles" : "role",
 			     roles_text(record->missing, roles));

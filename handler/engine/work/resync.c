@@ -55,8 +55,8 @@ rows_synced(struct sync_rows *rows, int result)
 	for (int i = 0; i < rows->row_count; i++) {
 		if (rows->unreadable & 1u << i) {
 			engine_log(engine, LOG_ERR,
-				   "resync: row %llu could not be proven: sectors of it "
-				   "can't be read",
+				   "resync: row %llu could not be proven: sectors of it can't be "
+				   "read",
 				   (unsigned long long)rows->first_row + (unsigned)i);
 			resync->unreadable = true;
 			resync->tried_until = rows->first_row + (uint64_t)i + 1;
