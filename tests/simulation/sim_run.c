@@ -224,8 +224,11 @@ record_epoch(void *owner, uint64_t epoch)
 	if (epoch <= sim->epoch_recorded)
 		sim_fail(sim, "epoch %llu is not above the last one, %llu",
 			 (unsigned long long)epoch, (unsigned long long)sim->epoch_recorded);
-	if (random_once_in(&sim->random, 40) || sim->schedule.now_us < sim->no_epoch_until_us)
+	if (random_once_in(&sim->random, 40) || sim->schedule.now_us < sim->no_epoch_until_us) {
+		/* Tried again a second later, when the limit of the assembly may be over. */
+		sim->struck_assembling |= !sim->running_seen;
 		return -5;
+	}
 	sim->epoch_recorded = epoch;
 	return 0;
 }
