@@ -43,7 +43,7 @@ libengine.a: $(notdir $(LIBRARY:.c=.o))
 $(TESTS): %: %.o libengine.a
 	@echo $@
 	@$(CC) -o $@ $^ -lisal -lcmocka
-vpath %.c $(dir $(LIBRARY)) $(SOURCE)/tests/unit
+vpath %.c $(dir $(LIBRARY)) $(SOURCE)/tests/unit/pure
 %.o: %.c
 	@echo $<
 	@$(CC) $(CFLAGS) -c -o $@ $<

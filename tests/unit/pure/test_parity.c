@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "pure/parity.h"
-#include "xorshift.h"
+#include "../xorshift.h"
 
 #define SLOT_BYTES 8192u	/* per buffer: content, misalignment and a guard */
 #define GUARD 0xa5

@@ -4,7 +4,7 @@
  * granules of lost extents.  With bit 0 the CRC is made right first, or nothing behind it would ever be
  * reached.
  */
-#include "fuzz.h"
+#include "../fuzz.h"
 
 #include <stdlib.h>
 #include <string.h>

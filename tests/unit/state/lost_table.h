@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "state/lost.h"
-#include "xorshift.h"
+#include "../xorshift.h"
 
 #define ROLES 3
 #define GRANULES LAYOUT_LOST_GRANULES

@@ -16,7 +16,7 @@
 #include <string.h>
 
 #include "state/intent.h"
-#include "xorshift.h"
+#include "../xorshift.h"
 
 #define DEVICES 4
 #define ROWS_MAX 9000
