@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from iraid_dev.places import ROOT
+
 KIB, MIB = 1024, 1024 * 1024
 BLOCK = 512
 CHUNK_SIZES = [4 * KIB << shift for shift in range(9)]
@@ -91,8 +93,7 @@ class IovRun(ctypes.Structure):
 
 
 def load_library() -> ctypes.CDLL:
-    repository = Path(__file__).resolve().parents[2]
-    build = Path(os.environ.get("IRAID_BUILD_DIR", repository / "build"))
+    build = Path(os.environ.get("IRAID_BUILD_DIR", ROOT / "build"))
     path = build / "handler" / "libiraid_pure_shared.so"
     if not path.exists():
         pytest.fail(f"{path} is not built: run `cmake --build {build} --target iraid_pure_shared` "

@@ -15,8 +15,8 @@ from iraid_dev.bench.core import cells, plan, processor, report, row, run
 from iraid_dev.bench.core.cells import Cell, Shape, ValueFault, parse_cells, parse_shapes
 from iraid_dev.bench.core.plan import Plan
 from iraid_dev.bench.core.row import Row
+from iraid_dev.places import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 BENCH = ROOT / "scripts/bench"
 KIB, MIB = cells.KIB, cells.MIB
 

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from iraid_dev.places import ROOT
 from iraid_dev.testrun import clean_root
 
-ROOT = Path(__file__).resolve().parents[2]
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="namespaces are root's")
 
 

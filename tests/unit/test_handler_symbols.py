@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from iraid_dev.places import ROOT
+
 BUILD = Path(os.environ.get("IRAID_BUILD_DIR", ROOT / "build"))
 HANDLER = BUILD / "handler/adapters/handler_iraid.so"
 PLUGIN = BUILD / "handler/adapters/nbdkit-iraid-plugin.so"

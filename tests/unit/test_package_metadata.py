@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 import iraid
+from iraid_dev.places import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 BUILD = Path(os.environ.get("IRAID_BUILD_DIR", ROOT / "build"))
 RULES = (ROOT / "debian/rules").read_text()
 SPEC = (ROOT / "packaging/rpm/iraid.spec").read_text()

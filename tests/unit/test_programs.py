@@ -15,7 +15,8 @@ from pathlib import Path
 import packages
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from iraid_dev.places import ROOT
+
 FOLDERS = ("python", "scripts", "tests", "packaging", "debian")
 PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
 # Words that happen to be a program's name as well, where they are the first of a list or of arguments.

@@ -1,9 +1,9 @@
 """docs/design/rules.md has each mutant of handler/pure/mutant.h under its rule, and no others."""
 
 import re
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+from iraid_dev.places import ROOT
+
 MUTANT = re.compile(r'X\(\w+, "([\w-]+)", (\d+),')
 
 

@@ -9,10 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from iraid_dev.places import ROOT
 from iraid_dev.testrun import lint
 from iraid_dev.testrun import main as test_main
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture
