@@ -3,12 +3,18 @@ rules (nothing is made twice, nothing hangs in the air, what is in use can't be 
 """
 
 import copy
+import dataclasses
 from typing import Any
 
+from control_peer import UUID
 
 from iraid.control.errors import IraidError
 from iraid.lio import steps
-from iraid.lio.export_plan import find_group, find_storage, find_target, storage_path
+from iraid.lio.export_plan import ExportRequest, find_group, find_storage, find_target, storage_path
+from iraid.lio.steps import Portal
+
+IQN = "iqn.2026-01.org.example:v0"
+ALICE = "iqn.1993-08.org.debian:01:alice"
 
 # As a kernel 6.1 makes a portal group.
 NEW_GROUP = {
@@ -20,6 +26,13 @@ NEW_GROUP = {
                    "MaxXmitDataSegmentLength": "262144", "FirstBurstLength": "65536",
                    "MaxBurstLength": "262144", "MaxConnections": "1"},
 }
+
+
+def request(name="v0", **changes):
+    base = ExportRequest(volume=name, uuid=UUID, size_bytes=300 << 30, block_bytes=512,
+                         write_cache=True, iqn=IQN, portals=(Portal("10.0.0.9", 3260),),
+                         initiators=(ALICE,))
+    return dataclasses.replace(base, **changes)
 
 
 class LioModel:

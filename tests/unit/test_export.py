@@ -1,31 +1,22 @@
 """What export and unexport decide, carried out on a model of LIO.  The kernel's own is tested end to end."""
 
 import copy
-import dataclasses
 
 import pytest
 from control_peer import UUID
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lio_model import LioModel
+from lio_model import ALICE, IQN, LioModel, request
 
 from iraid.control.errors import IraidError, UsageFault
 from iraid.lio import export_plan
 from iraid.lio.chap import Credentials
-from iraid.lio.export_plan import ExportRequest, parse_iqn, parse_portal, plan_export, plan_unexport
+from iraid.lio.export_plan import parse_iqn, parse_portal, plan_export, plan_unexport
 from iraid.lio.steps import (CreateAcl, CreateGroup, CreateTarget, Portal, SetGroupAttribute, SetStorageAttribute,
                              carry_out)
 
-IQN = "iqn.2026-01.org.example:v0"
-ALICE, BOB = "iqn.1993-08.org.debian:01:alice", "iqn.1993-08.org.debian:01:bob"
+BOB = "iqn.1993-08.org.debian:01:bob"
 SECRET = Credentials("client", "wolf-howls-42")
-
-
-def request(name="v0", **changes):
-    base = ExportRequest(volume=name, uuid=UUID, size_bytes=300 << 30, block_bytes=512,
-                         write_cache=True, iqn=IQN, portals=(Portal("10.0.0.9", 3260),),
-                         initiators=(ALICE,))
-    return dataclasses.replace(base, **changes)
 
 
 def second(**changes):

@@ -7,8 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 from control_peer import UUID, VERSION, ControlPeer, Failure, member, volume
-from lio_model import LioModel
-from test_export import ALICE, IQN, request
+from lio_model import ALICE, IQN, LioModel, request
 
 from iraid.cli import main as cli
 from iraid.control.errors import IraidError
