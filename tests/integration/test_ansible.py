@@ -2,7 +2,7 @@
 
     scripts/test tests/integration/test_ansible.py -m long
 
-Its decisions are tests/unit/test_ansible_plan.py's; here is what Ansible makes of the role.  From nothing to a mounted
+Its decisions are tests/unit/packaging/test_ansible_plan.py's; here is what Ansible makes of the role.  From nothing to a mounted
 file system, with LIO and systemd: tests/lab/test_ansible.py.
 """
 

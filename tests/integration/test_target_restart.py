@@ -2,7 +2,7 @@
 
 Members without a volatile cache: what one that has such a cache may have lost with its daemon is copied, as it has to
 be.  The time of grace is long here, for a machine that is busy with other tests starts a daemon slowly; that it
-is a second by default, and ends, is tests/unit/test_engine_grace.c's.
+is a second by default, and ends, is tests/unit/engine/members/test_engine_grace.c's.
 """
 
 from __future__ import annotations

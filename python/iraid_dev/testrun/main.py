@@ -266,7 +266,7 @@ def existing(folders: tuple[str, ...]) -> list[str]:
 
 def loading_c(folder: str) -> list[str]:
     """Test files that load the product's C code into their own process: the others are Python's alone."""
-    return sorted(str(path.relative_to(ROOT)) for path in (ROOT / folder).glob("test_*.py")
+    return sorted(str(path.relative_to(ROOT)) for path in (ROOT / folder).rglob("test_*.py")
                   if "pure_library" in path.read_text())
 
 

@@ -35,7 +35,7 @@ SUITE = '<testsuites><testsuite tests="{}" failures="{}" errors="{}" skipped="{}
 
 
 @pytest.mark.parametrize(("words", "native", "lab", "options"), [
-    (["tests/unit/test_units.py"], ["tests/unit/test_units.py"], [], []),
+    (["tests/unit/python/iraid/control/test_units.py"], ["tests/unit/python/iraid/control/test_units.py"], [], []),
     (["tests/end_to_end/test_verify.py::test_x", "-k", "tests"], [],
      ["tests/end_to_end/test_verify.py::test_x"], ["-k", "tests"]),
     (["--maxfail=1", "tests/lab", "tests/end_to_end"], ["tests/lab"], ["tests/end_to_end"],
@@ -142,8 +142,8 @@ def test_packages_are_listed_once_and_are_names():
 
 def test_of_pythons_tests_only_those_with_c_code_in_them_run_sanitized():
     chosen = test_main.loading_c("tests/unit")
-    assert "tests/unit/test_pure_properties.py" in chosen
-    assert "tests/unit/test_cli.py" not in chosen
+    assert "tests/unit/pure/test_pure_properties.py" in chosen
+    assert "tests/unit/python/iraid/cli/test_cli.py" not in chosen
 
 
 @pytest.mark.parametrize(("words", "seconds"), [
