@@ -75,6 +75,36 @@ write_in(struct rig *rig, uint32_t region)
 	rig_drain(rig);
 }
 
+static inline struct fake_member *
+parity_of(struct rig *rig, uint64_t row)
+{
+	const struct geometry geometry = geometry_of(rig);
+
+	return &rig->members[geometry_role(&geometry, row, geometry.data_chunks)];
+}
+
+static inline void
+write_row(struct rig *rig, uint64_t row)
+{
+	rig_submit(rig, REQUEST_WRITE, sector_of_row(rig, row), 1, false);
+	rig_drain(rig);
+}
+
+static inline void
+flush(struct rig *rig)
+{
+	rig_submit(rig, REQUEST_FLUSH, 0, 0, false);
+	rig_drain(rig);
+}
+
+static inline void
+wait_for_held(struct rig *rig, const struct tap *tap)
+{
+	for (int i = 0; i < 1000 && tap->held_count == 0; i++)
+		rig_step(rig);
+	assert_int_equal(tap->held_count, 1);
+}
+
 /* Its P, and Q, are those of a write that did not get further. */
 static inline void
 tear_row(struct rig *rig, uint64_t row)

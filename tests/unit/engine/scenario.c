@@ -51,6 +51,13 @@ set_deadline_of_all(struct rig *rig, uint64_t us)
 		rig->members[m].deadline_us = us;
 }
 
+enum tap_verdict
+hold_flushes(struct tap *tap, const struct backend_io *io)
+{
+	(void)tap;
+	return io->op == BACKEND_FLUSH ? TAP_HOLD : TAP_PASS;
+}
+
 void
 submit_everywhere(struct rig *rig, enum request_op op, uint64_t every, uint64_t sectors)
 {

@@ -15,6 +15,7 @@
 
 #include "engine/life/engine.h"
 #include "rig.h"
+#include "tap.h"
 
 /* What was written is read once more; the volume is stopped. */
 void finish(struct rig *rig);
@@ -32,6 +33,9 @@ void set_pace_of_all(struct rig *rig, uint64_t us);
 
 /* How long a member may be silent. */
 void set_deadline_of_all(struct rig *rig, uint64_t us);
+
+/* A tap's judge. */
+enum tap_verdict hold_flushes(struct tap *tap, const struct backend_io *io);
 
 /* --- requests --- */
 

@@ -4,7 +4,6 @@
 
 #include "pure/lost_extent.h"
 
-
 static void
 lose_member_0(struct rig *rig)
 {
@@ -142,14 +141,6 @@ test_what_was_clean_stays_known_where_nobody_had_written(void **state)
 	rig_free(&rig);
 }
 
-static struct fake_member *
-parity_of(struct rig *rig, uint64_t row)
-{
-	const struct geometry geometry = geometry_of(rig);
-
-	return &rig->members[geometry_role(&geometry, row, geometry.data_chunks)];
-}
-
 /* Who has the row's P loses its cache and comes back, member 0 goes for good. */
 static void
 lose_cache_and_member_0(struct rig *rig, uint64_t row)
@@ -159,20 +150,6 @@ lose_cache_and_member_0(struct rig *rig, uint64_t row)
 	assert_true(rig_wait(rig, VOLUME_SUSPENDED, 2000));
 	assert_true(rig_wait(rig, VOLUME_DEGRADED, 5000));
 	rig_steps(rig, 100);
-}
-
-static void
-write_row(struct rig *rig, uint64_t row)
-{
-	rig_submit(rig, REQUEST_WRITE, sector_of_row(rig, row), 1, false);
-	rig_drain(rig);
-}
-
-static void
-flush(struct rig *rig)
-{
-	rig_submit(rig, REQUEST_FLUSH, 0, 0, false);
-	rig_drain(rig);
 }
 
 /* A region that is written again and again is never clean. */
@@ -247,13 +224,6 @@ static bool
 nothing_suspect(struct rig *rig)
 {
 	return rig_status(rig).regions_suspect == 0;
-}
-
-static enum tap_verdict
-hold_flushes(struct tap *tap, const struct backend_io *io)
-{
-	(void)tap;
-	return io->op == BACKEND_FLUSH ? TAP_HOLD : TAP_PASS;
 }
 
 /* Of the flush with which a start after a crash begins nobody hears. */
@@ -422,14 +392,6 @@ tap_parity(struct rig *rig, struct tap *tap, uint64_t *row)
 	*row = row_in(rig, 2);
 	tap_init(tap, parity_of(rig, *row));
 	tap->owner = row;
-}
-
-static void
-wait_for_held(struct rig *rig, const struct tap *tap)
-{
-	for (int i = 0; i < 1000 && tap->held_count == 0; i++)
-		rig_step(rig);
-	assert_int_equal(tap->held_count, 1);
 }
 
 static void
@@ -981,7 +943,6 @@ write_whole_row(struct rig *rig, uint64_t row)
 {
 	rig_submit(rig, REQUEST_WRITE, sector_of_row(rig, row), row_sectors(rig), false);
 }
-
 
 static enum tap_verdict
 hold_writes_of_data(struct tap *tap, const struct backend_io *io)

@@ -380,14 +380,6 @@ something_is_lost(struct rig *rig)
 	return rig_status(rig).lost_bytes > 0;
 }
 
-static struct fake_member *
-parity_of(struct rig *rig, uint64_t row)
-{
-	const struct geometry geometry = geometry_of(rig);
-
-	return &rig->members[geometry_role(&geometry, row, geometry.data_chunks)];
-}
-
 /* Member 0 was in sync when the gateway died in the midst of a write, and is away.  What is overwritten of the row and flushed is safe. */
 static void
 begin_with_member_0_away(struct rig *rig, uint64_t seed)

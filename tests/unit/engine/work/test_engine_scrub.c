@@ -41,13 +41,6 @@ test_what_a_scrub_corrected_stays_so_without_the_caches(void **state)
 
 /* --- a member that goes before it has flushed what was corrected --- */
 
-static enum tap_verdict
-hold_flushes(struct tap *tap, const struct backend_io *io)
-{
-	(void)tap;
-	return io->op == BACKEND_FLUSH ? TAP_HOLD : TAP_PASS;
-}
-
 static void
 correct_and_lose_one_cache(uint64_t seed)
 {

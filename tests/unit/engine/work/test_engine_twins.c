@@ -165,13 +165,6 @@ test_a_cache_that_the_former_alone_lost(void **state)
 
 /* --- rows that nobody wrote --- */
 
-static enum tap_verdict
-hold_flushes(struct tap *tap, const struct backend_io *io)
-{
-	(void)tap;
-	return io->op == BACKEND_FLUSH ? TAP_HOLD : TAP_PASS;
-}
-
 static bool
 spare_is_full(struct rig *rig)
 {
