@@ -285,7 +285,7 @@
 	X(OWNER_IGNORED, "owner-ignored", 8, "level 5",						\
 	  "a volume that another gateway has is started")					\
 	X(NOTHING_TOLD_AS_LOST, "nothing-told-as-lost", 9,					\
-	  "test_engine_lost: test_nothing_is_told_where_no_data_is_lost",			\
+	  "test_engine_lost_caches: test_nothing_is_told_where_no_data_is_lost",		\
 	  "data is said to be lost where a member goes that had P there")			\
 	X(LOSS_FORGOTTEN, "loss-forgotten", 9, "level 5",					\
 	  "what can't be known is read as data")						\
@@ -296,13 +296,13 @@
 	  "test_engine_scrub: test_a_scrub_that_is_begun_anew_skips_nothing",			\
 	  "a scrub that is stopped and begun anew goes on where the one before had been")	\
 	X(MARKED_BY_FIRST, "marked-by-first", 6,						\
-	  "test_engine_lost: test_what_a_resync_made_beside_a_write_is_nobodys_data",		\
+	  "test_engine_lost_caches: test_what_a_resync_made_beside_a_write_is_nobodys_data",	\
 	  "rows that nobody wrote count as written when a resync corrects them beside one that is proven")	\
 	X(ROWS_BETWEEN_NOTED, "rows-between-noted", 6,						\
-	  "test_engine_lost: test_a_scrub_writes_no_row_between_two_that_it_corrects",		\
+	  "test_engine_lost_caches: test_a_scrub_writes_no_row_between_two_that_it_corrects",	\
 	  "rows between two that are corrected count as written")				\
 	X(MENDED_WRITTEN, "mended-written", 6,							\
-	  "test_engine_lost: test_what_a_resync_mended_beside_a_bad_row_is_nobodys_data",	\
+	  "test_engine_lost_caches: test_what_a_resync_mended_beside_a_bad_row_is_nobodys_data",	\
 	  "rows that nobody wrote count as written when a resync corrects them one by one, beside one that can't be read")	\
 	X(PARITY_UNKEPT, "parity-unkept", 16,							\
 	  "test_engine_lost: test_parity_on_its_way_when_a_member_goes_counts_as_new",		\
@@ -460,7 +460,7 @@
 	  "test_engine_recorded: test_a_stop_flushed_nothing_of_a_device_that_says_so_later",	\
 	  "what a stop had flushed is known at the next start, though a device says there that it lost writes")	\
 	X(ROWS_UNNOTED, "rows-unnoted", 16,							\
-	  "test_engine_lost: test_lost_caches_make_suspect_what_was_written_and_nothing_else",	\
+	  "test_engine_lost_caches: test_lost_caches_make_suspect_what_was_written_and_nothing_else",	\
 	  "rows that are written are not remembered as such until they are flushed")		\
 	X(HEALED_THOUGH_DOUBTED, "healed-though-doubted", 15,					\
 	  "test_engine_mend: test_what_is_lost_again_while_it_is_healed_stays_lost",		\
@@ -555,22 +555,22 @@
 	  "test_engine_evidence: test_one_command_has_no_whole_session_more",			\
 	  "a command that no session got an answer to has all of each session's time")		\
 	X(FLUSHED_UNKNOWN, "flushed-unknown", 16,						\
-	  "test_engine_lost: test_what_a_flush_covered_stays_known_when_a_cache_is_lost",		\
+	  "test_engine_lost_caches: test_what_a_flush_covered_stays_known_when_a_cache_is_lost",	\
 	  "a flush does not make safe what was written before it")				\
 	X(FLUSH_COVERS_UNSENT, "flush-covers-unsent", 6,						\
-	  "test_engine_lost: test_a_flush_covers_nothing_of_a_device_that_hid_its_cache",		\
+	  "test_engine_lost_caches: test_a_flush_covers_nothing_of_a_device_that_hid_its_cache",	\
 	  "what the others flushed is safe on a member that was sent no flush and lost writes")	\
 	X(FLUSH_OF_ANOTHER, "flush-of-another", 6,						\
 	  "test_engine_lost: test_a_flush_of_a_growth_covers_nothing_until_it_has_succeeded",	\
 	  "a growth's flush that is under way, or was refused, makes safe what requests wrote")	\
 	X(NEVER_LEARNED, "never-learned", 16,							\
-	  "test_engine_lost: test_after_a_crash_a_flush_tells_which_rows_a_cache_can_take_along",	\
+	  "test_engine_lost_caches: test_after_a_crash_a_flush_tells_which_rows_a_cache_can_take_along",	\
 	  "regions that were dirty at assembly count as a whole, flushed or not")		\
 	X(FLUSH_COVERS_ALL, "flush-covers-all", 6,						\
-	  "test_engine_lost: test_a_flush_covers_no_row_that_is_written_meanwhile",		\
+	  "test_engine_lost_caches: test_a_flush_covers_no_row_that_is_written_meanwhile",	\
 	  "a flush makes safe also what is written while it is under way")			\
 	X(RESYNC_UNNOTED, "resync-unnoted", 6,							\
-	  "test_engine_lost: test_parity_that_a_resync_corrected_can_go_with_a_cache",		\
+	  "test_engine_lost_caches: test_parity_that_a_resync_corrected_can_go_with_a_cache",	\
 	  "parity that a resync corrected counts as safe before a flush")	\
 	X(CHOSEN_FOR_EVER, "chosen-for-ever", 17,						\
 	  "test_engine_replaced: test_chosen_spare_that_refuses_writes_is_given_up",		\
@@ -790,7 +790,7 @@
 	  "test_engine_recorded: test_what_a_stop_knew_is_void_when_a_later_assembly_was_seen",	\
 	  "what a stop knew is believed though this gateway has seen a later assembly")		\
 	X(VOID_BEFORE_START, "void-before-start", 16,						\
-	  "test_engine_lost: test_writes_lost_before_the_start_void_no_flush_after_it",		\
+	  "test_engine_lost_caches: test_writes_lost_before_the_start_void_no_flush_after_it",	\
 	  "what a device lost before the start voids flushes of it that came later")		\
 	X(MISFIT_UNHEARD, "misfit-unheard", 8,							\
 	  "test_assembly: a_device_that_has_changed_may_be_the_last_who_knows_that_the_others_are_out",	\
@@ -802,7 +802,7 @@
 	  "test_engine_mend: test_row_that_fits_as_it_is_can_not_go_with_a_cache",		\
 	  "P and Q that fit what a device brings back are written again, and may be lost with a cache")	\
 	X(FRESH_IS_RAW, "fresh-is-raw", 16,							\
-	  "test_engine_lost: test_what_was_clean_stays_known_where_nobody_had_written",		\
+	  "test_engine_lost_caches: test_what_was_clean_stays_known_where_nobody_had_written",	\
 	  "a lost cache makes all of a region doubtful that nobody had written before the start, though it was clean since")	\
 	X(NEVER_RAW, "never-raw", 1,								\
 	  "test_intent: what_a_resync_just_made_goes_with_a_cache",				\
@@ -811,7 +811,7 @@
 	  "test_engine_identity: test_copy_that_an_assembly_wrote_to_is_no_newer_for_that",	\
 	  "a copy is newer than its member by what an assembly that began again wrote to it")	\
 	X(FUA_UNCOVERED, "fua-uncovered", 6,							\
-	  "test_engine_lost: test_a_write_with_fua_stays_known_when_a_cache_is_lost",		\
+	  "test_engine_lost_caches: test_a_write_with_fua_stays_known_when_a_cache_is_lost",	\
 	  "the flush of a write with FUA does not cover the write itself")			\
 	X(FORMER_AWAITED, "former-awaited", 15,							\
 	  "test_engine_grace: test_a_place_is_taken_while_its_holder_has_grace",		\
@@ -838,10 +838,10 @@
 	  "test_engine_flush: test_what_a_gateway_left_in_a_cache_is_flushed_after_it_was_switched_off",	\
 	  "what a gateway left in a cache is not flushed by the next, where the member says that it has none")	\
 	X(LEFT_TAKES_WRITTEN, "left-takes-written", 6,						\
-	  "test_engine_lost: test_a_cache_that_was_left_takes_along_nothing_that_was_written_since",	\
+	  "test_engine_lost_caches: test_a_cache_that_was_left_takes_along_nothing_that_was_written_since",	\
 	  "what was written since the start may be lost with a cache that was switched off before")	\
 	X(CACHE_TAKES_LEFT_ONLY, "cache-takes-left-only", 6,					\
-	  "test_engine_lost: test_lost_caches_make_suspect_what_was_written_and_nothing_else",	\
+	  "test_engine_lost_caches: test_lost_caches_make_suspect_what_was_written_and_nothing_else",	\
 	  "a lost cache makes nothing doubtful that was written since the start")		\
 	X(CLOSING_CACHE_TRUSTED, "closing-cache-trusted", 6,					\
 	  "test_engine_flush: test_a_cache_can_go_while_its_session_is_being_closed",		\
@@ -862,7 +862,7 @@
 	  "test_engine_mend: test_request_waits_for_one_row_that_is_mended",			\
 	  "rows are mended one by one, and whoever waits for one of them waits for all")	\
 	X(NOTED_UNSENT, "noted-unsent", 9,							\
-	  "test_engine_lost: test_a_write_that_was_not_sent_went_into_no_cache",		\
+	  "test_engine_lost_caches: test_a_write_that_was_not_sent_went_into_no_cache",		\
 	  "what waits for its mark counts as written, and is lost with a cache")		\
 	X(GONE_WHILE_TAKEN, "gone-while-taken", 13,						\
 	  "test_engine_handover: test_a_write_waits_until_a_place_is_given_back_while_another_goes",	\
