@@ -103,10 +103,10 @@
 	  "test_engine_flush: test_a_flush_that_waits_for_its_member_has_not_covered_anything_yet",	\
 	  "a flush that waits for its member counts as if it had been sent")			\
 	X(LOSS_GONE_WITH_MEMBER, "loss-gone-with-member", 6,					\
-	  "test_engine_flush: test_a_loss_is_told_although_its_member_went",			\
+	  "test_engine_losses: test_a_loss_is_told_although_its_member_went",			\
 	  "what a cache took along is told by no flush once its member is evicted")		\
 	X(SETTLED_TWICE, "settled-twice", 1,							\
-	  "test_engine_flush: test_parity_that_a_cache_took_along_is_not_believed",		\
+	  "test_engine_losses: test_parity_that_a_cache_took_along_is_not_believed",		\
 	  "P and Q that a lost cache made to differ are believed where nobody had written, one member being out")	\
 	X(FILLED_COUNTED_THERE, "filled-counted-there", 1,					\
 	  "test_intent: what_was_written_stays_proven_while_its_place_is_filled",		\
@@ -172,13 +172,13 @@
 	  "test_engine_flush: test_a_write_that_failed_and_was_done_is_flushed",		\
 	  "a write that failed, and may have been done, needs no flush")			\
 	X(LOSS_DOUBTED_UNTIL_TOLD, "loss-doubted-until-told", 6,				\
-	  "test_engine_flush: test_a_cache_is_made_up_for_by_those_who_were_proven_since",	\
+	  "test_engine_losses: test_a_cache_is_made_up_for_by_those_who_were_proven_since",	\
 	  "who lost a cache can't make up for another's until a flush was told, though all is proven")	\
 	X(LOSS_DOUBTED_AGAIN, "loss-doubted-again", 6,						\
-	  "test_engine_flush: test_a_loss_that_was_made_up_for_is_not_doubted_again",		\
+	  "test_engine_losses: test_a_loss_that_was_made_up_for_is_not_doubted_again",		\
 	  "what a lost cache took along is doubted once more whenever its member loses a session, until a flush was told")	\
 	X(LOSS_DOUBTED_FOR_OTHERS, "loss-doubted-for-others", 6,				\
-	  "test_engine_flush: test_a_cache_is_made_up_for_while_a_first_resync_goes_on",	\
+	  "test_engine_losses: test_a_cache_is_made_up_for_while_a_first_resync_goes_on",	\
 	  "who lost a cache can't make up for another's while anything at all is unproven")	\
 	X(FORCED_TABLE_COUNTS, "forced-table-counts", 1,					\
 	  "test_engine_force: test_what_a_forced_member_calls_lost_and_was_written_since_is_there",	\
@@ -379,19 +379,19 @@
 	  "test_engine_flush: test_a_flush_ends_although_the_member_returns_without_a_cache",	\
 	  "whether a cache may be lost is judged by what the member says of caches afterwards")	\
 	X(BROKEN_WORD_IGNORED, "broken-word-ignored", 6,					\
-	  "test_engine_flush: test_a_write_that_fails_after_its_answer_fails_a_flush",		\
+	  "test_engine_losses: test_a_write_that_fails_after_its_answer_fails_a_flush",		\
 	  "a device without a cache that says it lost acknowledged writes is believed to hold them")	\
 	X(BROKEN_WORD_BOUNDED, "broken-word-bounded", 6,					\
-	  "test_engine_flush: test_a_device_that_lost_writes_without_a_cache_is_filled_anew",	\
+	  "test_engine_losses: test_a_device_that_lost_writes_without_a_cache_is_filled_anew",	\
 	  "of a device that was sent no flushes, only what was written last is doubted")	\
 	X(COPIED_UNDOUBTED, "copied-undoubted", 6,						\
 	  "test_engine_rebuild: test_device_that_lost_what_was_copied_to_it_is_filled_anew",	\
 	  "a device without a cache that lost what was copied to it goes on being filled where it was")	\
 	X(LOSS_TOLD_TO_FUA, "loss-told-to-fua", 6,						\
-	  "test_engine_flush: test_a_loss_is_told_to_a_flush_and_to_nobody_else",		\
+	  "test_engine_losses: test_a_loss_is_told_to_a_flush_and_to_nobody_else",		\
 	  "what a cache took along is told to a write with FUA, and to no flush then")		\
 	X(LOSS_TOLD_TO_READER, "loss-told-to-reader", 6,					\
-	  "test_engine_flush: test_a_loss_is_told_to_a_flush_and_to_nobody_else",		\
+	  "test_engine_losses: test_a_loss_is_told_to_a_flush_and_to_nobody_else",		\
 	  "what a cache took along is told to a read with FUA, and to no flush then")		\
 	X(FLUSH_NOT_EVICTING, "flush-not-evicting", 6,						\
 	  "test_engine_flush: test_a_flush_waits_for_an_eviction_under_way",			\
@@ -687,7 +687,7 @@
 	  "test_intent: rows_are_told_apart_without_memory",					\
 	  "memory for what is known of rows is not set aside: without any, regions count as a whole")	\
 	X(SETTLED_BESIDE_TARGET, "settled-beside-target", 16,					\
-	  "test_engine_flush: test_who_was_filled_before_a_cache_took_parity_along_fits_it",	\
+	  "test_engine_losses: test_who_was_filled_before_a_cache_took_parity_along_fits_it",	\
 	  "parity that a lost cache took along is believed beside a target that was filled before")	\
 	X(FRESH_WHILE_SURE, "fresh-while-sure", 16,						\
 	  "test_intent: what_was_filled_before_a_cache_took_parity_along_is_compared",		\
@@ -763,7 +763,7 @@
 	  "test_engine_fence: test_a_start_finds_out_who_has_the_members",			\
 	  "a start that met another gateway tries again in the same sessions")	\
 	X(QUESTION_UNFLUSHED, "question-unflushed", 6,						\
-	  "test_engine_flush: test_what_members_are_asked_with_beside_a_conflict_is_no_loss",	\
+	  "test_engine_losses: test_what_members_are_asked_with_beside_a_conflict_is_no_loss",	\
 	  "what members are asked with counts as data that a cache may lose")	\
 	X(WRITTEN_AT_RELEASE, "written-at-release", 8,						\
 	  "test_engine_stops: test_nothing_is_written_when_sessions_are_given_back",		\
@@ -826,7 +826,7 @@
 	  "test_engine_handover: test_two_who_went_at_once_do_not_start_together",		\
 	  "a former holder and a member that goes meanwhile may start together")	\
 	X(SETTLED_UNNOTED, "settled-unnoted", 6,						\
-	  "test_engine_flush: test_a_copy_that_a_read_settled_can_go_with_a_cache",		\
+	  "test_engine_losses: test_a_copy_that_a_read_settled_can_go_with_a_cache",		\
 	  "a copy that a read wrote over another counts as safe before a flush")	\
 	X(FILLED_ELSEWHERE_TRUSTED, "filled-elsewhere-trusted", 7,				\
 	  "test_engine_rebuild: test_member_that_was_used_elsewhere_while_it_was_being_filled_is_filled_from_the_start",	\
@@ -844,16 +844,16 @@
 	  "test_engine_lost_caches: test_lost_caches_make_suspect_what_was_written_and_nothing_else",	\
 	  "a lost cache makes nothing doubtful that was written since the start")		\
 	X(CLOSING_CACHE_TRUSTED, "closing-cache-trusted", 6,					\
-	  "test_engine_flush: test_a_cache_can_go_while_its_session_is_being_closed",		\
+	  "test_engine_losses: test_a_cache_can_go_while_its_session_is_being_closed",		\
 	  "a member that is to go before its session has ended, and stays, has lost nothing")	\
 	X(CLOSING_ANSWERS_TRUSTED, "closing-answers-trusted", 6,				\
-	  "test_engine_flush: test_a_cache_can_go_with_what_its_member_has_not_answered",	\
+	  "test_engine_losses: test_a_cache_can_go_with_what_its_member_has_not_answered",	\
 	  "a member that is to go with a flush or a write unanswered, and stays, has lost nothing")	\
 	X(DOUBT_UNRECORDED, "doubt-unrecorded", 12,						\
-	  "test_engine_flush: test_a_device_that_lost_writes_while_it_was_out_is_filled_anew",	\
+	  "test_engine_losses: test_a_device_that_lost_writes_while_it_was_out_is_filled_anew",	\
 	  "what a member that is out says of lost writes is forgotten when the gateway starts anew")	\
 	X(DOUBT_RECORDED_LATE, "doubt-recorded-late", 12,					\
-	  "test_engine_flush: test_what_a_device_said_before_it_was_gone_is_on_record",	\
+	  "test_engine_losses: test_what_a_device_said_before_it_was_gone_is_on_record",	\
 	  "what a member said of lost writes is on record only when its next session is judged")	\
 	X(UNREAD_COUNTS, "unread-counts", 9,							\
 	  "test_engine_mend: test_who_returns_while_a_row_is_mended_counts_for_the_next_one",	\
@@ -889,10 +889,10 @@
 	  "test_engine_scrub: test_what_was_only_compared_is_not_taken_for_corrected",		\
 	  "a scrub that corrects passes by rows that the one before it was just comparing")	\
 	X(FIRST_SESSION_COUNTS, "first-session-counts", 6,					\
-	  "test_engine_flush: test_a_cache_is_believed_to_live_on_from_the_first_session",	\
+	  "test_engine_losses: test_a_cache_is_believed_to_live_on_from_the_first_session",	\
 	  "that a member's first session can't tell of the time before counts as a cache that is lost with it")	\
 	X(TOLD_IS_MADE_UP, "told-is-made-up", 6,						\
-	  "test_engine_flush: test_a_cache_is_not_made_up_for_because_its_loss_was_told",	\
+	  "test_engine_losses: test_a_cache_is_not_made_up_for_because_its_loss_was_told",	\
 	  "who lost a cache makes up for another's as soon as a flush has told of it")		\
 	X(TOLD_IN_VAIN, "told-in-vain", 6,							\
 	  "test_engine_flush: test_a_flush_that_was_not_carried_out_tells_of_no_loss",		\

@@ -1,18 +1,10 @@
 /* test_engine_told.c - when flushes tell that caches took along what was acknowledged, and when not. */
-#include "scenario.h"
+#include "flushed.h"
 #include "tap.h"
 
 #include <stdio.h>
 
-#define LOAD_BYTES (4ull << 20)
 #define LOSS_TOLD_MS 3000u
-
-static void
-write_everywhere(struct rig *rig)
-{
-	submit_everywhere(rig, REQUEST_WRITE, 1024, 512);
-	rig_drain(rig);
-}
 
 static bool
 flush_fails(struct rig *rig)
