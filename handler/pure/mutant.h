@@ -139,7 +139,7 @@
 	  "test_engine_identity: test_member_put_back_while_it_was_out_is_filled_from_the_start",	\
 	  "a member that went back while it was out is caught up by its flags")			\
 	X(TWIN_GUESSED, "twin-guessed", 12,							\
-	  "test_engine_identity: test_of_two_equal_devices_neither_is_believed",		\
+	  "test_engine_copies: test_of_two_equal_devices_neither_is_believed",			\
 	  "of two devices that are the same member the first is taken")				\
 	X(LOST_VOLUME_RESERVED, "lost-volume-reserved", 8,					\
 	  "test_engine_identity: test_member_that_another_gateway_has_had_is_left_to_it",	\
@@ -256,7 +256,7 @@
 	  "test_engine_starts: test_an_attempt_is_newer_than_those_before_it",			\
 	  "a start that begins again writes superblocks of the epoch that it has written already")	\
 	X(SAID_FORGOTTEN, "said-forgotten", 12,							\
-	  "test_engine_identity: test_copy_is_known_though_its_member_has_gone_again",		\
+	  "test_engine_copies: test_copy_is_known_though_its_member_has_gone_again",		\
 	  "a copy is taken for its member because that went after it had said who it is")	\
 	X(THIRD_TWIN_TAKEN, "third-twin-taken", 12,						\
 	  "test_assembly: of_a_member_and_its_copies_none_is_believed_if_two_are_equal",	\
@@ -531,7 +531,7 @@
 	  "test_engine_identity: test_unreadable_copy_is_not_held_against_its_member",		\
 	  "a member one copy of whose superblock can't be read is accused of the write that it held")	\
 	X(LOST_COPY_TWIN, "lost-copy-twin", 12,							\
-	  "test_engine_identity: test_of_two_devices_the_one_that_lost_a_copy_need_not_be_the_older",	\
+	  "test_engine_copies: test_of_two_devices_the_one_that_lost_a_copy_need_not_be_the_older",	\
 	  "of two devices that are the same member the one that lost a copy is thought the older")	\
 	X(RECORD_IN_ONE_COPY, "record-in-one-copy", 13,						\
 	  "test_engine_starts: test_a_lost_copy_does_not_take_along_who_is_out",		\
@@ -612,7 +612,7 @@
 	  "test_engine_fence: test_one_member_that_refuses_to_be_asked_keeps_nobody_waiting",	\
 	  "a member that refuses to be asked about another gateway is waited for without end")	\
 	X(FIRST_TO_ANSWER_TAKEN, "first-to-answer-taken", 12,					\
-	  "test_engine_identity: test_copy_that_answers_first_is_not_taken_for_the_member",	\
+	  "test_engine_copies: test_copy_that_answers_first_is_not_taken_for_the_member",	\
 	  "a volume starts when all places are taken, though devices have not said yet what they are")	\
 	X(SLOW_NOT_AWAITED, "slow-not-awaited", 7,						\
 	  "test_engine_halves: test_half_that_answers_slowly_is_awaited",			\
@@ -630,25 +630,25 @@
 	  "test_engine_starts: test_nobody_went_back_because_another_gateway_has_written_meanwhile",	\
 	  "members that another gateway has written to since they were read count as put back in time")	\
 	X(TWIN_WHILE_LOADING_LATE, "twin-while-loading-late", 12,				\
-	  "test_engine_identity: test_copy_is_known_while_the_maps_are_read",			\
+	  "test_engine_copies: test_copy_is_known_while_the_maps_are_read",			\
 	  "a member that shows up again while the maps are read is looked at only when the volume runs")	\
 	X(COPY_KEPT, "copy-kept", 12,								\
-	  "test_engine_identity: test_copy_in_use_goes_as_soon_as_the_others_can_do_without_it",	\
+	  "test_engine_copies: test_copy_in_use_goes_as_soon_as_the_others_can_do_without_it",	\
 	  "a copy that was found out is trusted again if it was needed at that moment")		\
 	X(LATE_TWIN_IGNORED, "late-twin-ignored", 12,						\
-	  "test_engine_identity: test_copy_in_use_goes_when_the_member_shows_more",		\
+	  "test_engine_copies: test_copy_in_use_goes_when_the_member_shows_more",		\
 	  "a copy in use stays when the member turns up and has had later superblocks")		\
 	X(ABSENT_TWIN_FORGOTTEN, "absent-twin-forgotten", 12,					\
-	  "test_engine_identity: test_copy_that_is_back_before_its_member_is_not_taken",	\
+	  "test_engine_copies: test_copy_that_is_back_before_its_member_is_not_taken",		\
 	  "of a member and its copy, both of which went, the first that is back is taken")		\
 	X(CHANGED_TWIN_FORGOTTEN, "changed-twin-forgotten", 12,				\
-	  "test_engine_identity: test_copy_is_not_taken_while_its_member_can_not_be_used",	\
+	  "test_engine_copies: test_copy_is_not_taken_while_its_member_can_not_be_used",	\
 	  "a copy is taken when its member has changed its size, or lost its superblock")	\
 	X(TWIN_UNREMEMBERED, "twin-unremembered", 12,						\
-	  "test_engine_identity: test_copy_that_was_refused_is_filled_from_the_start_whoever_answers_for_its_member",	\
+	  "test_engine_copies: test_copy_that_was_refused_is_filled_from_the_start_whoever_answers_for_its_member",	\
 	  "a copy of a member catches up by what the flags say when nobody else has that UUID any more")	\
 	X(DOUBTFUL_TRACKED, "doubtful-tracked", 12,						\
-	  "test_engine_identity: test_copy_that_was_refused_is_filled_from_the_start_when_all_is_begun_anew",	\
+	  "test_engine_copies: test_copy_that_was_refused_is_filled_from_the_start_when_all_is_begun_anew",	\
 	  "a copy that was refused beside its member catches up when both are removed and it is added again")	\
 	X(CHANGED_MEMBER_UNSHOWN, "changed-member-unshown", 12,				\
 	  "test_assembly: a_copy_is_not_the_member_because_that_has_changed",			\
@@ -808,7 +808,7 @@
 	  "test_intent: what_a_resync_just_made_goes_with_a_cache",				\
 	  "parity that a resync has just made is believed when a cache may have taken it along")	\
 	X(NEWER_BY_OUR_WRITES, "newer-by-our-writes", 12,					\
-	  "test_engine_identity: test_copy_that_an_assembly_wrote_to_is_no_newer_for_that",	\
+	  "test_engine_copies: test_copy_that_an_assembly_wrote_to_is_no_newer_for_that",	\
 	  "a copy is newer than its member by what an assembly that began again wrote to it")	\
 	X(FUA_UNCOVERED, "fua-uncovered", 6,							\
 	  "test_engine_lost_caches: test_a_write_with_fua_stays_known_when_a_cache_is_lost",	\
@@ -877,7 +877,7 @@
 	  "test_engine_identity: test_member_that_is_taken_out_and_removed_keeps_no_reservation",	\
 	  "a device that is removed right after it was taken out keeps its reservation")	\
 	X(GOING_JUDGED, "going-judged", 13,							\
-	  "test_engine_identity: test_who_is_taken_out_on_its_way_out_stays_who_it_is_until_then",	\
+	  "test_engine_copies: test_who_is_taken_out_on_its_way_out_stays_who_it_is_until_then",	\
 	  "who is on its way out, and was taken out, loses its role when it answers beside a copy")	\
 	X(FORMER_LOSS_KEPT, "former-loss-kept", 15,						\
 	  "test_engine_handover: test_what_the_former_holder_loses_while_it_leaves_fails_no_flush",	\
@@ -1051,7 +1051,7 @@
 	  "test_engine_grow: test_a_member_of_any_size_is_put_on_record",			\
 	  "what a member says of its size is put on record, though no superblock can say it")	\
 	X(GONE_TWIN_TRACKED, "gone-twin-tracked", 12,							\
-	  "test_engine_identity: test_of_two_that_came_while_a_start_waited_the_one_that_is_left_is_filled_from_the_start",	\
+	  "test_engine_copies: test_of_two_that_came_while_a_start_waited_the_one_that_is_left_is_filled_from_the_start",	\
 	  "of two equal devices of which one has gone before the volume runs, flags say what the other lacks")	\
 	X(FORCED_MARKED_EVERYWHERE, "forced-marked-everywhere", 9,					\
 	  "test_engine_starts: test_a_start_by_force_that_never_ran_costs_nothing",			\
