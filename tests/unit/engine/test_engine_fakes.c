@@ -7,8 +7,8 @@
 
 #include <cmocka.h>
 
-#include "../simulation/fake_member.h"
-#include "../simulation/pattern.h"
+#include "fake_member.h"
+#include "pattern.h"
 
 #define BYTES (1u << 20)
 

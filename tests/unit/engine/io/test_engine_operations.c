@@ -1,6 +1,5 @@
 /* test_engine_operations.c - what reads, writes and zeros promise when members fail in the midst of them. */
 #include "scenario.h"
-#include "tap.h"
 
 #define CHUNK 16384u
 #define CHUNK_SECTORS (CHUNK / RIG_SECTOR)

@@ -1,6 +1,5 @@
 /* test_engine_suspended.c - while more members are silent than the level bears. */
 #include "knowable.h"
-#include "tap.h"
 
 static void
 write_second_chunk(struct rig *rig, uint64_t row, uint64_t sectors)

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "../simulation/rig.h"
+#include "rig.h"
 
 #define LOAD_BYTES (2u << 20)
 

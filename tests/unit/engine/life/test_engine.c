@@ -8,8 +8,8 @@
 
 #include <cmocka.h>
 
-#include "../simulation/rig.h"
-#include "../simulation/tap.h"
+#include "rig.h"
+#include "tap.h"
 
 struct shape {
 	int level;

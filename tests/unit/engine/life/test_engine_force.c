@@ -2,7 +2,6 @@
  * nothing else.
  */
 #include "knowable.h"
-#include "tap.h"
 
 #include "pure/lost_extent.h"
 

@@ -3,8 +3,6 @@
  */
 #include "scenario.h"
 
-#include "../simulation/tap.h"
-
 #define CHUNK 16384u
 #define LOAD_BYTES (2ull << 20)
 

@@ -2,7 +2,6 @@
  * forgotten (docs/design/levels.md, Two halves).
  */
 #include "scenario.h"
-#include "tap.h"
 
 #include <stdio.h>
 

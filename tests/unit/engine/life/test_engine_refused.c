@@ -2,7 +2,6 @@
  * That may pass, and says nothing of what stands there.
  */
 #include "listed.h"
-#include "tap.h"
 
 #include <stdlib.h>
 

@@ -2,7 +2,6 @@
 #include <stdlib.h>
 
 #include "scenario.h"
-#include "tap.h"
 
 #define LOAD_BYTES (1ull << 20)
 #define MEMBERS_MAX 4

@@ -2,21 +2,11 @@
 #ifndef IRAID_TEST_IDENTITY_H
 #define IRAID_TEST_IDENTITY_H
 
-#include "engine/life/engine.h"
-#include "rig.h"
-#include "tap.h"
+#include "scenario.h"
 
 #include "pure/spare.h"
 
-#include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #define LOAD_BYTES (2ull << 20)
 #define EXTRA 4			/* rig->members[] of a device that comes later */
@@ -39,14 +29,6 @@ wait_for_active(struct rig *rig)
 		rig_jump(rig);
 	}
 	assert_int_equal(rig_status(rig).state, VOLUME_ACTIVE);
-}
-
-static inline void
-finish(struct rig *rig)
-{
-	rig_verify(rig);
-	rig_stop(rig);
-	rig_free(rig);
 }
 
 static inline void

@@ -1,8 +1,6 @@
 /* test_engine_fence.c - who is believed that another gateway has the members. */
 #include "scenario.h"
 
-#include "tap.h"
-
 #include <stdio.h>
 
 #define LOAD_BYTES (4ull << 20)

@@ -2,7 +2,6 @@
  * know of the other's going, and both have superblocks by which all is well.  And what of a place that was given back is on record.
  */
 #include "scenario.h"
-#include "tap.h"
 
 #include <limits.h>
 

@@ -1,6 +1,5 @@
 /* test_engine_losses.c - what a device's lost cache is taken for: who makes up for it, who is told, who is filled anew. */
 #include "flushed.h"
-#include "tap.h"
 
 #include "pure/layout.h"
 

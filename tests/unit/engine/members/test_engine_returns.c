@@ -1,6 +1,5 @@
 /* test_engine_returns.c - members that come back, and are less than what they were: older, used elsewhere, removed meanwhile. */
 #include "knowable.h"
-#include "tap.h"
 
 static char why[256];
 

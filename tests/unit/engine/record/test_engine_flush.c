@@ -1,6 +1,5 @@
 /* test_engine_flush.c - what a flush covers, and what it waits for. */
 #include "flushed.h"
-#include "tap.h"
 
 #include "pure/layout.h"
 

@@ -1,6 +1,5 @@
 /* test_engine_lost.c - what is recorded as lost when a member is missing: neither more nor less, and who is believed to hold it. */
 #include "knowable.h"
-#include "tap.h"
 
 #include "pure/lost_extent.h"
 

@@ -2,7 +2,6 @@
  * flush, and no others.
  */
 #include "knowable.h"
-#include "tap.h"
 
 /* Two members lose their caches at once, so that nobody can make up for both.  What was flushed before fits. */
 static void

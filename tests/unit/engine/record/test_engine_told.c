@@ -1,6 +1,5 @@
 /* test_engine_told.c - when flushes tell that caches took along what was acknowledged, and when not. */
 #include "flushed.h"
-#include "tap.h"
 
 #include <stdio.h>
 

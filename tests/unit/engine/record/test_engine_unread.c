@@ -2,7 +2,6 @@
  * of the table then.
  */
 #include "listed.h"
-#include "tap.h"
 
 static void
 damage_tables(struct rig *rig, int first)

@@ -1,6 +1,5 @@
 /* test_engine_mend.c - rows in which something can't be read, or does not fit: what is rewritten, with what, and what is given up. */
 #include "knowable.h"
-#include "tap.h"
 
 static char why[256];
 

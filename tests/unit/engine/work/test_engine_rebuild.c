@@ -1,8 +1,6 @@
 /* test_engine_rebuild.c - what is copied to a member that is being filled is what was read. */
 #include "knowable.h"
 
-#include "../simulation/tap.h"
-
 static char why[256];
 static struct tap *last;
 

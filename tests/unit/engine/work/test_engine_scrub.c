@@ -1,6 +1,5 @@
 /* What a scrub says that it corrected. */
 #include "scenario.h"
-#include "tap.h"
 
 static bool
 has_mismatch(struct rig *rig)

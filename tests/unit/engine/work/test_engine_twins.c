@@ -2,7 +2,6 @@
  * of them lacks after a fault must not be taken for what the other has.
  */
 #include "scenario.h"
-#include "tap.h"
 
 #define LOAD_BYTES (4ull << 20)
 #define FORMER 1
