@@ -109,7 +109,7 @@
 	  "test_engine_losses: test_parity_that_a_cache_took_along_is_not_believed",		\
 	  "P and Q that a lost cache made to differ are believed where nobody had written, one member being out")	\
 	X(FILLED_COUNTED_THERE, "filled-counted-there", 1,					\
-	  "test_intent: what_was_written_stays_proven_while_its_place_is_filled",		\
+	  "test_intent: test_what_was_written_stays_proven_while_its_place_is_filled",		\
 	  "while a place is being filled, a lost cache makes all rows doubtful in regions that were fresh")	\
 	X(TARGET_KEPT, "target-kept", 13,							\
 	  "test_engine_replaced: test_new_member_that_gives_its_place_back_is_not_kept",	\
@@ -199,10 +199,10 @@
 	  "test_engine_force: test_what_nobody_ever_wrote_is_not_lost_by_force",		\
 	  "what nobody ever wrote is taken for written when a member is taken by force")	\
 	X(FORCED_UNWRITTEN_ALONE, "forced-unwritten-alone", 9,					\
-	  "test_intent: what_is_forced_is_written_unless_a_map_of_today_says_no",		\
+	  "test_intent: test_what_is_forced_is_written_unless_a_map_of_today_says_no",		\
 	  "maps of an older time alone are believed what they call unwritten when a member is taken by force")	\
 	X(FORCED_NOT_RAW, "forced-not-raw", 1,							\
-	  "test_intent: what_is_made_beside_a_forced_member_goes_with_a_cache",			\
+	  "test_intent: test_what_is_made_beside_a_forced_member_goes_with_a_cache",		\
 	  "where nobody ever wrote, parity is believed that was made beside a member taken by force, and may be lost with a cache")	\
 	X(MAP_UNREAD_WHOLE, "map-unread-whole", 6,						\
 	  "test_engine_map: test_sectors_that_can_not_be_read_cost_their_own_blocks_of_a_map",	\
@@ -229,7 +229,7 @@
 	  "test_engine_fence: test_volume_whose_owner_can_not_be_read_is_refused",		\
 	  "a copy of the superblock that can't be read names no other gateway")			\
 	X(LOST_COPY_DENIES, "lost-copy-denies", 7,						\
-	  "test_assembly: a_lost_copy_may_have_been_the_record_that_gave_a_place_away",		\
+	  "test_assembly: test_a_lost_copy_may_have_been_the_record_that_gave_a_place_away",	\
 	  "a member that lost a copy of its superblock did not take the record that is not in the other")	\
 	X(OLDER_EPOCH_UNHEARD, "older-epoch-unheard", 7,					\
 	  "test_engine_starts: test_a_start_that_one_member_knows_of_does_not_make_it_the_truth",	\
@@ -238,13 +238,13 @@
 	  "test_engine_handover: test_place_that_is_given_back_is_the_former_holders",		\
 	  "a superblock that the writer of the newest knew to be written denies that one")	\
 	X(ONE_WRITE_UNHEARD, "one-write-unheard", 7,						\
-	  "test_assembly: of_the_same_epoch_one_later_write_denies_a_record",			\
+	  "test_assembly: test_of_the_same_epoch_one_later_write_denies_a_record",		\
 	  "the first superblocks of a start don't deny those of one that never ran")		\
 	X(DEAD_UNHEARD, "dead-unheard", 7,							\
 	  "test_engine_starts: test_who_is_dead_went_on_without_a_start_that_never_ran",		\
 	  "a start that one member knows of is believed where the one that could deny it is away")	\
 	X(OLD_COPY_DENIES, "old-copy-denies", 12,						\
-	  "test_assembly: whose_superblock_was_put_back_denies_no_record",			\
+	  "test_assembly: test_whose_superblock_was_put_back_denies_no_record",			\
 	  "a member that went back in time denies a record that it once had")			\
 	X(TAKEN_BY_ITS_OLD_NAME, "taken-by-its-old-name", 12,					\
 	  "test_engine_starts: test_members_that_change_addresses_during_a_start_are_known",	\
@@ -259,7 +259,7 @@
 	  "test_engine_copies: test_copy_is_known_though_its_member_has_gone_again",		\
 	  "a copy is taken for its member because that went after it had said who it is")	\
 	X(THIRD_TWIN_TAKEN, "third-twin-taken", 12,						\
-	  "test_assembly: of_a_member_and_its_copies_none_is_believed_if_two_are_equal",	\
+	  "test_assembly: test_of_a_member_and_its_copies_none_is_believed_if_two_are_equal",	\
 	  "of three devices that are the same member the third is taken, if the others are equal")	\
 	X(FORCED_MENDS, "forced-mends", 1,							\
 	  "test_engine_force: test_old_map_of_a_forced_member_mends_no_other",			\
@@ -373,7 +373,7 @@
 	  "test_engine_operations: test_requests_of_several_pieces_end_beside_writes_that_fail",	\
 	  "a write that fails makes all zeros begin again, wherever they are")			\
 	X(WHOLE_DOUBT_FORGOTTEN, "whole-doubt-forgotten", 6,					\
-	  "test_intent: doubt_of_whole_regions_stays",						\
+	  "test_intent: test_doubt_of_whole_regions_stays",					\
 	  "rows that became suspect with all of their region count as what was written there")	\
 	X(CACHE_BY_NEW_SESSION, "cache-by-new-session", 15,					\
 	  "test_engine_flush: test_a_flush_ends_although_the_member_returns_without_a_cache",	\
@@ -618,7 +618,7 @@
 	  "test_engine_halves: test_half_that_answers_slowly_is_awaited",			\
 	  "a half starts although the other, which knows of its being out, is just answering")	\
 	X(TAKEN_PLACE_NO_HALF, "taken-place-no-half", 7,					\
-	  "test_assembly: every_mix_of_three_and_four_members",				\
+	  "test_assembly: test_every_mix_of_three_and_four_members",				\
 	  "of halves that only a place with two devices makes possible the one that is just answering is not awaited")	\
 	X(ANYBODY_A_HALF, "anybody-a-half", 15,							\
 	  "test_engine_halves: test_device_that_answers_nothing_costs_no_request",		\
@@ -651,13 +651,13 @@
 	  "test_engine_copies: test_copy_that_was_refused_is_filled_from_the_start_when_all_is_begun_anew",	\
 	  "a copy that was refused beside its member catches up when both are removed and it is added again")	\
 	X(CHANGED_MEMBER_UNSHOWN, "changed-member-unshown", 12,				\
-	  "test_assembly: a_copy_is_not_the_member_because_that_has_changed",			\
+	  "test_assembly: test_a_copy_is_not_the_member_because_that_has_changed",		\
 	  "a start takes a copy of a member that is there, and has changed its size")		\
 	X(WITNESS_BY_COPY, "witness-by-copy", 8,						\
-	  "test_assembly: an_old_copy_of_the_device_that_has_changed_does_not_speak_for_it",	\
+	  "test_assembly: test_an_old_copy_of_the_device_that_has_changed_does_not_speak_for_it",	\
 	  "an old copy of a device that has changed keeps what that one says of the others from counting")	\
 	X(WITNESS_BY_OLDER, "witness-by-older", 8,						\
-	  "test_assembly: a_member_that_went_back_does_not_speak_for_the_device_that_has_changed",	\
+	  "test_assembly: test_a_member_that_went_back_does_not_speak_for_the_device_that_has_changed",	\
 	  "a member that went back in time keeps what a device that has changed says of the others from counting")	\
 	X(FILLED_STILL_A_SPARE, "filled-still-a-spare", 12,					\
 	  "test_engine_identity: test_spare_that_was_filled_is_known_by_its_uuid_while_it_is_away",	\
@@ -681,22 +681,22 @@
 	  "test_engine_lost: test_read_that_would_wait_for_the_record_fails_with_all_others",	\
 	  "a read that waits for losses to be recorded is looked at when something else happens")	\
 	X(FLUSHED_NOTED, "flushed-noted", 9,							\
-	  "test_intent: what_was_flushed_is_not_lost_with_a_cache_for_want_of_memory",		\
+	  "test_intent: test_what_was_flushed_is_not_lost_with_a_cache_for_want_of_memory",	\
 	  "to say that no row of a region was lost with a cache takes memory, without which all of them are")	\
 	X(ROWS_UNRESERVED, "rows-unreserved", 16,						\
-	  "test_intent: rows_are_told_apart_without_memory",					\
+	  "test_intent: test_rows_are_told_apart_without_memory",				\
 	  "memory for what is known of rows is not set aside: without any, regions count as a whole")	\
 	X(SETTLED_BESIDE_TARGET, "settled-beside-target", 16,					\
 	  "test_engine_losses: test_who_was_filled_before_a_cache_took_parity_along_fits_it",	\
 	  "parity that a lost cache took along is believed beside a target that was filled before")	\
 	X(FRESH_WHILE_SURE, "fresh-while-sure", 16,						\
-	  "test_intent: what_was_filled_before_a_cache_took_parity_along_is_compared",		\
+	  "test_intent: test_what_was_filled_before_a_cache_took_parity_along_is_compared",	\
 	  "one row of a region that may be lost makes all its new parity count as flushed when no redundancy is left")	\
 	X(SETTLED_ONCE, "settled-once", 16,							\
-	  "test_intent: what_is_settled_stays_so_when_another_cache_is_lost",			\
+	  "test_intent: test_what_is_settled_stays_so_when_another_cache_is_lost",		\
 	  "a second cache that is lost makes all never-written rows of a volume without redundancy doubtful")		\
 	X(DEFINED_ONCE, "defined-once", 16,							\
-	  "test_intent: what_is_defined_stays_so_when_another_cache_is_lost",			\
+	  "test_intent: test_what_is_defined_stays_so_when_another_cache_is_lost",		\
 	  "a second cache that is lost takes along what never-written rows are without redundancy, if one was written since")	\
 	X(UNSENT_UNTOLD, "unsent-untold", 15,							\
 	  "test_engine_stops: test_what_waited_too_long_for_members_is_told_at_once",			\
@@ -793,10 +793,10 @@
 	  "test_engine_lost_caches: test_writes_lost_before_the_start_void_no_flush_after_it",	\
 	  "what a device lost before the start voids flushes of it that came later")		\
 	X(MISFIT_UNHEARD, "misfit-unheard", 8,							\
-	  "test_assembly: a_device_that_has_changed_may_be_the_last_who_knows_that_the_others_are_out",	\
+	  "test_assembly: test_a_device_that_has_changed_may_be_the_last_who_knows_that_the_others_are_out",	\
 	  "what a device that has changed says of the others counts for nothing")		\
 	X(WITNESS_FLAGS, "witness-flags", 1,							\
-	  "test_assembly: what_members_lack_is_not_known_where_a_device_that_has_changed_says_who_is_out",	\
+	  "test_assembly: test_what_members_lack_is_not_known_where_a_device_that_has_changed_says_who_is_out",	\
 	  "a member forced on the word of a device that has changed lacks what nobody marked")	\
 	X(FITTING_REWRITTEN, "fitting-rewritten", 6,						\
 	  "test_engine_mend: test_row_that_fits_as_it_is_can_not_go_with_a_cache",		\
@@ -805,7 +805,7 @@
 	  "test_engine_lost_caches: test_what_was_clean_stays_known_where_nobody_had_written",	\
 	  "a lost cache makes all of a region doubtful that nobody had written before the start, though it was clean since")	\
 	X(NEVER_RAW, "never-raw", 1,								\
-	  "test_intent: what_a_resync_just_made_goes_with_a_cache",				\
+	  "test_intent: test_what_a_resync_just_made_goes_with_a_cache",			\
 	  "parity that a resync has just made is believed when a cache may have taken it along")	\
 	X(NEWER_BY_OUR_WRITES, "newer-by-our-writes", 12,					\
 	  "test_engine_copies: test_copy_that_an_assembly_wrote_to_is_no_newer_for_that",	\
@@ -931,7 +931,7 @@
 	  "test_engine_rebuild: test_reads_elsewhere_end_beside_a_region_that_can_not_be_copied",	\
 	  "what counts as copied no more in one region makes all that is under way begin again")	\
 	X(UNCOPIED_UNSEEN, "uncopied-unseen", 14,						\
-	  "test_intent: what_counts_as_copied_no_more_is_doubted_in_its_region_only",		\
+	  "test_intent: test_what_counts_as_copied_no_more_is_doubted_in_its_region_only",	\
 	  "operations under way go on with rows that count as copied no more")			\
 	X(UNHELD_EARLY, "unheld-early", 9,							\
 	  "test_engine_handover: test_what_the_holder_of_a_place_has_outlives_a_spare_that_does_not_get_it",	\

@@ -207,7 +207,7 @@ static const struct shape {
 
 /* 80h g = 1Dh, 80h g^2 = 3Ah. */
 static void
-q_has_the_factors_of_the_header(void **state)
+test_q_has_the_factors_of_the_header(void **state)
 {
 	set_up(6, 5, 1, AT_START);
 	*(uint8_t *)row.chunks[0] = 0x01;
@@ -219,7 +219,7 @@ q_has_the_factors_of_the_header(void **state)
 }
 
 static void
-everything_absent_that_is_borne_can_be_made(void **state)
+test_everything_absent_that_is_borne_can_be_made(void **state)
 {
 	static const size_t lengths[] = { 1, 7, 31, 32, 63, 64, 65, 127, 160, 512, 1025, 4096 };
 
@@ -239,7 +239,7 @@ everything_absent_that_is_borne_can_be_made(void **state)
 }
 
 static void
-the_widest_rows_are_made_too(void **state)
+test_the_widest_rows_are_made_too(void **state)
 {
 	for (int i = 0; i < 32; i++) {
 		set_up(5, 32, 100, AT_END);
@@ -255,7 +255,7 @@ the_widest_rows_are_made_too(void **state)
 }
 
 static void
-long_chunks_of_any_alignment_are_made(void **state)
+test_long_chunks_of_any_alignment_are_made(void **state)
 {
 	for (int off = 0; off < 2; off++)
 	for (uint32_t absent = 3; absent < 64; absent++) {
@@ -266,7 +266,7 @@ long_chunks_of_any_alignment_are_made(void **state)
 }
 
 static void
-what_was_not_said_to_be_absent_but_is_wanted_is_not_read(void **state)
+test_what_was_not_said_to_be_absent_but_is_wanted_is_not_read(void **state)
 {
 	set_up(6, 6, 64, AT_START);
 	assert_int_equal(code_sources(&row.geometry, 0x30, 0), 0xf);
@@ -276,7 +276,7 @@ what_was_not_said_to_be_absent_but_is_wanted_is_not_read(void **state)
 }
 
 static void
-no_more_is_read_than_needed(void **state)
+test_no_more_is_read_than_needed(void **state)
 {
 	FOR_EACH_SHAPE(shape, members) {
 		set_up(shape->level, members, 1, AT_START);
@@ -350,7 +350,7 @@ gather(struct pieces *from, void *bytes)
 }
 
 static void
-scattered_chunks_are_made_the_same(void **state)
+test_scattered_chunks_are_made_the_same(void **state)
 {
 	static struct pieces pieces[IRAID_MEMBERS_MAX];
 
@@ -376,7 +376,7 @@ scattered_chunks_are_made_the_same(void **state)
 }
 
 static void
-check_finds_and_corrects_what_does_not_fit(void **state)
+test_check_finds_and_corrects_what_does_not_fit(void **state)
 {
 	static const size_t lengths[] = { 1, 33, 64, 500, 4096 };
 
@@ -439,7 +439,7 @@ restore(void)
 }
 
 static void
-the_one_wrong_chunk_is_blamed(void **state)
+test_the_one_wrong_chunk_is_blamed(void **state)
 {
 	static const size_t lengths[] = { 1, 40, 64, 129, 512 };
 
@@ -472,7 +472,7 @@ the_one_wrong_chunk_is_blamed(void **state)
 
 /* Nine bytes of random differences: that two chunks look like a third has odds of 2^-64. */
 static void
-two_wrong_chunks_are_not_blamed_on_one(void **state)
+test_two_wrong_chunks_are_not_blamed_on_one(void **state)
 {
 	FOR_EACH_SHAPE(shape, members) {
 		set_up(shape->level, members, 200, AT_END);
@@ -501,7 +501,7 @@ two_wrong_chunks_are_not_blamed_on_one(void **state)
 }
 
 static void
-update_equals_encoding_anew(void **state)
+test_update_equals_encoding_anew(void **state)
 {
 	static const size_t lengths[] = { 1, 16, 31, 64, 100, 512, 4095, 4096 };
 	static struct pieces pieces;
@@ -537,7 +537,7 @@ update_equals_encoding_anew(void **state)
 }
 
 static void
-nothing_is_touched_for_no_bytes(void **state)
+test_nothing_is_touched_for_no_bytes(void **state)
 {
 	void *none[IRAID_MEMBERS_MAX] = { NULL };
 
@@ -551,18 +551,18 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(q_has_the_factors_of_the_header),
-		cmocka_unit_test(everything_absent_that_is_borne_can_be_made),
-		cmocka_unit_test(the_widest_rows_are_made_too),
-		cmocka_unit_test(long_chunks_of_any_alignment_are_made),
-		cmocka_unit_test(what_was_not_said_to_be_absent_but_is_wanted_is_not_read),
-		cmocka_unit_test(no_more_is_read_than_needed),
-		cmocka_unit_test(scattered_chunks_are_made_the_same),
-		cmocka_unit_test(check_finds_and_corrects_what_does_not_fit),
-		cmocka_unit_test(the_one_wrong_chunk_is_blamed),
-		cmocka_unit_test(two_wrong_chunks_are_not_blamed_on_one),
-		cmocka_unit_test(update_equals_encoding_anew),
-		cmocka_unit_test(nothing_is_touched_for_no_bytes),
+		cmocka_unit_test(test_q_has_the_factors_of_the_header),
+		cmocka_unit_test(test_everything_absent_that_is_borne_can_be_made),
+		cmocka_unit_test(test_the_widest_rows_are_made_too),
+		cmocka_unit_test(test_long_chunks_of_any_alignment_are_made),
+		cmocka_unit_test(test_what_was_not_said_to_be_absent_but_is_wanted_is_not_read),
+		cmocka_unit_test(test_no_more_is_read_than_needed),
+		cmocka_unit_test(test_scattered_chunks_are_made_the_same),
+		cmocka_unit_test(test_check_finds_and_corrects_what_does_not_fit),
+		cmocka_unit_test(test_the_one_wrong_chunk_is_blamed),
+		cmocka_unit_test(test_two_wrong_chunks_are_not_blamed_on_one),
+		cmocka_unit_test(test_update_equals_encoding_anew),
+		cmocka_unit_test(test_nothing_is_touched_for_no_bytes),
 	};
 	return cmocka_run_group_tests(tests, set_up_once, NULL);
 }

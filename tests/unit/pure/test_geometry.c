@@ -51,7 +51,7 @@ shown(const struct geometry *geometry, uint64_t row, uint8_t role)
 }
 
 static void
-level_5_stands_as_pictured(void **state)
+test_level_5_stands_as_pictured(void **state)
 {
 	static const int expected[5][4] = {
 		{ 0, 1, 2, P },
@@ -68,7 +68,7 @@ level_5_stands_as_pictured(void **state)
 }
 
 static void
-level_6_stands_as_pictured(void **state)
+test_level_6_stands_as_pictured(void **state)
 {
 	static const int expected[5][4] = {
 		{ Q, 0, 1, P },
@@ -86,7 +86,7 @@ level_6_stands_as_pictured(void **state)
 
 /* md's definition, with its names: pd_idx, qd_idx and dd_idx of a stripe. */
 static void
-levels_5_and_6_are_left_symmetric_as_md_has_it(void **state)
+test_levels_5_and_6_are_left_symmetric_as_md_has_it(void **state)
 {
 	for (int level = 5; level <= 6; level++)
 	for (int disks = level - 2; disks <= 32; disks++) {
@@ -109,7 +109,7 @@ levels_5_and_6_are_left_symmetric_as_md_has_it(void **state)
 }
 
 static void
-level_10_stands_as_pictured(void **state)
+test_level_10_stands_as_pictured(void **state)
 {
 	static const int even[3][4] = { { 0, 0, 1, 1 }, { 2, 2, 3, 3 }, { 4, 4, 5, 5 } };
 	static const int odd[3][3] = { { 0, 0, 1 }, { 1, 2, 2 }, { 3, 3, 4 } };
@@ -143,7 +143,7 @@ level_10_stands_as_pictured(void **state)
 }
 
 static void
-levels_0_and_1_do_not_rotate(void **state)
+test_levels_0_and_1_do_not_rotate(void **state)
 {
 	for (int level = 0; level <= 1; level++) {
 		struct geometry geometry = make(level, 3, 7);
@@ -157,7 +157,7 @@ levels_0_and_1_do_not_rotate(void **state)
 }
 
 static void
-init_fills_in_the_derived_fields(void **state)
+test_init_fills_in_the_derived_fields(void **state)
 {
 	static const struct {
 		int level, members, width, data_chunks, redundancy, tolerated, rows;
@@ -192,7 +192,7 @@ init_fills_in_the_derived_fields(void **state)
 }
 
 static void
-init_refuses_what_is_out_of_bounds(void **state)
+test_init_refuses_what_is_out_of_bounds(void **state)
 {
 	static const struct {
 		int level, members;
@@ -244,7 +244,7 @@ init_refuses_what_is_out_of_bounds(void **state)
 }
 
 static void
-faults_name_the_level_and_its_range(void **state)
+test_faults_name_the_level_and_its_range(void **state)
 {
 	assert_string_equal(geometry_fault(0, 1), "level 0 needs 2 to 32 members");
 	assert_string_equal(geometry_fault(1, 5), "level 1 needs 2 to 4 members");
@@ -261,7 +261,7 @@ faults_name_the_level_and_its_range(void **state)
 }
 
 static void
-role_and_position_are_inverse(void **state)
+test_role_and_position_are_inverse(void **state)
 {
 	for (int i = 0; i < LEVELS; i++)
 	for (int members = 2; members <= 32; members++) {
@@ -296,7 +296,7 @@ role_and_position_are_inverse(void **state)
 }
 
 static void
-every_chunk_of_every_member_is_used_once(void **state)
+test_every_chunk_of_every_member_is_used_once(void **state)
 {
 	static uint8_t used[IRAID_MEMBERS_MAX][CHUNKS_MAX];
 
@@ -326,7 +326,7 @@ every_chunk_of_every_member_is_used_once(void **state)
 }
 
 static void
-extents_cover_the_volume(void **state)
+test_extents_cover_the_volume(void **state)
 {
 	static const uint32_t wanted[] = { 512, 3 * 512, 64 * KIB, 65 * KIB, 7 * 64 * KIB };
 
@@ -377,7 +377,7 @@ bears_by_rows(const struct geometry *geometry, uint32_t roles)
 }
 
 static void
-what_is_borne_is_what_every_row_bears(void **state)
+test_what_is_borne_is_what_every_row_bears(void **state)
 {
 	for (int i = 0; i < LEVELS; i++)
 	for (int members = 2; members <= 8; members++)
@@ -398,7 +398,7 @@ what_is_borne_is_what_every_row_bears(void **state)
 }
 
 static void
-level_10_bears_one_of_each_pair(void **state)
+test_level_10_bears_one_of_each_pair(void **state)
 {
 	struct geometry even = make(10, 32, 40), odd = make(10, 31, 40);
 
@@ -417,7 +417,7 @@ level_10_bears_one_of_each_pair(void **state)
 }
 
 static void
-locate_cuts_at_the_end_of_the_chunk(void **state)
+test_locate_cuts_at_the_end_of_the_chunk(void **state)
 {
 	struct geometry geometry = make(5, 4, 5);
 	struct extent extent;
@@ -438,7 +438,7 @@ locate_cuts_at_the_end_of_the_chunk(void **state)
 }
 
 static void
-locate_refuses_what_leaves_the_volume(void **state)
+test_locate_refuses_what_leaves_the_volume(void **state)
 {
 	for (int i = 0; i < LEVELS; i++) {
 		struct geometry geometry = make(levels[i], levels[i] == 6 ? 4 : 3, 3);
@@ -463,7 +463,7 @@ locate_refuses_what_leaves_the_volume(void **state)
 }
 
 static void
-largest_volumes_do_not_overflow(void **state)
+test_largest_volumes_do_not_overflow(void **state)
 {
 	uint64_t data_bytes = ((uint64_t)1 << 58) - 1024 * KIB;
 	static const uint64_t data_members[] = { 32, 1, 31, 30, 16 };
@@ -488,22 +488,22 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(level_5_stands_as_pictured),
-		cmocka_unit_test(level_6_stands_as_pictured),
-		cmocka_unit_test(levels_5_and_6_are_left_symmetric_as_md_has_it),
-		cmocka_unit_test(level_10_stands_as_pictured),
-		cmocka_unit_test(levels_0_and_1_do_not_rotate),
-		cmocka_unit_test(init_fills_in_the_derived_fields),
-		cmocka_unit_test(init_refuses_what_is_out_of_bounds),
-		cmocka_unit_test(faults_name_the_level_and_its_range),
-		cmocka_unit_test(role_and_position_are_inverse),
-		cmocka_unit_test(every_chunk_of_every_member_is_used_once),
-		cmocka_unit_test(extents_cover_the_volume),
-		cmocka_unit_test(what_is_borne_is_what_every_row_bears),
-		cmocka_unit_test(level_10_bears_one_of_each_pair),
-		cmocka_unit_test(locate_cuts_at_the_end_of_the_chunk),
-		cmocka_unit_test(locate_refuses_what_leaves_the_volume),
-		cmocka_unit_test(largest_volumes_do_not_overflow),
+		cmocka_unit_test(test_level_5_stands_as_pictured),
+		cmocka_unit_test(test_level_6_stands_as_pictured),
+		cmocka_unit_test(test_levels_5_and_6_are_left_symmetric_as_md_has_it),
+		cmocka_unit_test(test_level_10_stands_as_pictured),
+		cmocka_unit_test(test_levels_0_and_1_do_not_rotate),
+		cmocka_unit_test(test_init_fills_in_the_derived_fields),
+		cmocka_unit_test(test_init_refuses_what_is_out_of_bounds),
+		cmocka_unit_test(test_faults_name_the_level_and_its_range),
+		cmocka_unit_test(test_role_and_position_are_inverse),
+		cmocka_unit_test(test_every_chunk_of_every_member_is_used_once),
+		cmocka_unit_test(test_extents_cover_the_volume),
+		cmocka_unit_test(test_what_is_borne_is_what_every_row_bears),
+		cmocka_unit_test(test_level_10_bears_one_of_each_pair),
+		cmocka_unit_test(test_locate_cuts_at_the_end_of_the_chunk),
+		cmocka_unit_test(test_locate_refuses_what_leaves_the_volume),
+		cmocka_unit_test(test_largest_volumes_do_not_overflow),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

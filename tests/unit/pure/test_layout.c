@@ -69,7 +69,7 @@ reseal(uint8_t *bytes)
 }
 
 static void
-crc32c_has_the_published_check_values(void **state)
+test_crc32c_has_the_published_check_values(void **state)
 {
 	uint8_t zeros[32] = { 0 };
 
@@ -80,7 +80,7 @@ crc32c_has_the_published_check_values(void **state)
 }
 
 static void
-superblock_reads_back_as_written(void **state)
+test_superblock_reads_back_as_written(void **state)
 {
 	struct superblock written = sample(), read;
 	uint8_t bytes[LAYOUT_SUPERBLOCK_BYTES];
@@ -101,7 +101,7 @@ superblock_reads_back_as_written(void **state)
 
 /* The numbers here are those of format.md; a change of them is a change of the format. */
 static void
-fields_stand_where_the_reference_says(void **state)
+test_fields_stand_where_the_reference_says(void **state)
 {
 	static const uint8_t zeros[LAYOUT_SUPERBLOCK_BYTES - 1696];
 	struct superblock superblock = sample();
@@ -137,7 +137,7 @@ fields_stand_where_the_reference_says(void **state)
 
 /* One that is being filled has not got its place yet: it is known by its set. */
 static void
-a_target_of_a_rebuild_has_a_superblock_of_its_own(void **state)
+test_a_target_of_a_rebuild_has_a_superblock_of_its_own(void **state)
 {
 	struct superblock target = sample(), read;
 	uint8_t bytes[LAYOUT_SUPERBLOCK_BYTES];
@@ -157,7 +157,7 @@ a_target_of_a_rebuild_has_a_superblock_of_its_own(void **state)
 
 /* What stands in a set that is free means nothing, and is not carried along. */
 static void
-free_sets_read_as_zeros(void **state)
+test_free_sets_read_as_zeros(void **state)
 {
 	struct superblock superblock = sample(), read;
 	uint8_t bytes[LAYOUT_SUPERBLOCK_BYTES];
@@ -173,7 +173,7 @@ free_sets_read_as_zeros(void **state)
 }
 
 static void
-every_flipped_bit_is_found(void **state)
+test_every_flipped_bit_is_found(void **state)
 {
 	struct superblock superblock = sample(), read;
 	uint8_t bytes[LAYOUT_SUPERBLOCK_BYTES];
@@ -189,7 +189,7 @@ every_flipped_bit_is_found(void **state)
 }
 
 static void
-decode_reads_nothing_beyond_its_block(void **state)
+test_decode_reads_nothing_beyond_its_block(void **state)
 {
 	long page = sysconf(_SC_PAGESIZE);
 	uint8_t *pages = mmap(NULL, 2 * (size_t)page, PROT_READ | PROT_WRITE,
@@ -265,7 +265,7 @@ decode_reads_nothing_beyond_its_block(void **state)
 	X(incompat, features_incompat = 1ull << 63)
 
 static void
-absurd_superblocks_have_a_fault(void **state)
+test_absurd_superblocks_have_a_fault(void **state)
 {
 	struct superblock superblock = sample();
 
@@ -317,7 +317,7 @@ absurd_superblocks_have_a_fault(void **state)
 
 /* With a right CRC: a bug of a writer, or somebody's work. */
 static void
-sealed_but_absurd_bytes_are_refused(void **state)
+test_sealed_but_absurd_bytes_are_refused(void **state)
 {
 	static const struct {
 		size_t at;
@@ -373,7 +373,7 @@ sealed_but_absurd_bytes_are_refused(void **state)
 }
 
 static void
-newer_valid_copy_is_chosen(void **state)
+test_newer_valid_copy_is_chosen(void **state)
 {
 	struct superblock superblock = sample(), chosen;
 	uint8_t older[LAYOUT_SUPERBLOCK_BYTES], newer[LAYOUT_SUPERBLOCK_BYTES];
@@ -403,7 +403,7 @@ newer_valid_copy_is_chosen(void **state)
 }
 
 static void
-copies_that_contradict_are_not_guessed_at(void **state)
+test_copies_that_contradict_are_not_guessed_at(void **state)
 {
 	struct superblock superblock = sample(), chosen;
 	uint8_t ours[LAYOUT_SUPERBLOCK_BYTES], other[LAYOUT_SUPERBLOCK_BYTES];
@@ -428,7 +428,7 @@ copies_that_contradict_are_not_guessed_at(void **state)
 }
 
 static void
-copies_alternate(void **state)
+test_copies_alternate(void **state)
 {
 	assert_int_equal(superblock_offset(0), 8192);
 	assert_int_equal(superblock_offset(1), 524288);
@@ -437,7 +437,7 @@ copies_alternate(void **state)
 }
 
 static void
-areas_of_known_sizes(void **state)
+test_areas_of_known_sizes(void **state)
 {
 	static const struct {
 		uint64_t member_mib, log_mib, checksums_mib, data_mib;
@@ -479,7 +479,7 @@ areas_of_known_sizes(void **state)
 
 /* The largest volume that members can make: 32 of them, of the largest size and the smallest chunk. */
 static void
-regions_of_any_volume_fit_the_map(void **state)
+test_regions_of_any_volume_fit_the_map(void **state)
 {
 	struct area areas[LAYOUT_AREAS];
 	struct geometry geometry;
@@ -494,7 +494,7 @@ regions_of_any_volume_fit_the_map(void **state)
 }
 
 static void
-grown_areas_of_known_sizes(void **state)
+test_grown_areas_of_known_sizes(void **state)
 {
 	static const struct {
 		uint64_t before_mib, after_mib, data_mib, more_offset_mib, more_mib;
@@ -531,7 +531,7 @@ grown_areas_of_known_sizes(void **state)
 }
 
 static void
-rows_per_region_are_as_wanted_if_the_map_holds_them(void **state)
+test_rows_per_region_are_as_wanted_if_the_map_holds_them(void **state)
 {
 	static const struct { uint64_t rows; uint32_t wanted, expected; } known[] = {
 		{ 1, 1, 1 }, { 960, 0, 64 }, { 960, 1, 1 }, { 960, 3, 4 }, { 960, 64, 64 },
@@ -545,7 +545,7 @@ rows_per_region_are_as_wanted_if_the_map_holds_them(void **state)
 }
 
 static void
-map_reads_back_and_keeps_blocks_apart(void **state)
+test_map_reads_back_and_keeps_blocks_apart(void **state)
 {
 	enum { REGIONS = 2 * LAYOUT_REGIONS_PER_BLOCK + 777 };
 	static uint8_t written[REGIONS], read[REGIONS];
@@ -569,7 +569,7 @@ map_reads_back_and_keeps_blocks_apart(void **state)
 }
 
 static void
-damaged_granules_count_as_dirty_and_stale(void **state)
+test_damaged_granules_count_as_dirty_and_stale(void **state)
 {
 	static uint8_t written[LAYOUT_REGIONS_PER_BLOCK], read[LAYOUT_REGIONS_PER_BLOCK];
 	const uint8_t uuid[16] = { 1 }, other_uuid[16] = { 2 };
@@ -600,24 +600,24 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(crc32c_has_the_published_check_values),
-		cmocka_unit_test(superblock_reads_back_as_written),
-		cmocka_unit_test(fields_stand_where_the_reference_says),
-		cmocka_unit_test(a_target_of_a_rebuild_has_a_superblock_of_its_own),
-		cmocka_unit_test(free_sets_read_as_zeros),
-		cmocka_unit_test(every_flipped_bit_is_found),
-		cmocka_unit_test(decode_reads_nothing_beyond_its_block),
-		cmocka_unit_test(absurd_superblocks_have_a_fault),
-		cmocka_unit_test(sealed_but_absurd_bytes_are_refused),
-		cmocka_unit_test(newer_valid_copy_is_chosen),
-		cmocka_unit_test(copies_that_contradict_are_not_guessed_at),
-		cmocka_unit_test(copies_alternate),
-		cmocka_unit_test(areas_of_known_sizes),
-		cmocka_unit_test(regions_of_any_volume_fit_the_map),
-		cmocka_unit_test(grown_areas_of_known_sizes),
-		cmocka_unit_test(rows_per_region_are_as_wanted_if_the_map_holds_them),
-		cmocka_unit_test(map_reads_back_and_keeps_blocks_apart),
-		cmocka_unit_test(damaged_granules_count_as_dirty_and_stale),
+		cmocka_unit_test(test_crc32c_has_the_published_check_values),
+		cmocka_unit_test(test_superblock_reads_back_as_written),
+		cmocka_unit_test(test_fields_stand_where_the_reference_says),
+		cmocka_unit_test(test_a_target_of_a_rebuild_has_a_superblock_of_its_own),
+		cmocka_unit_test(test_free_sets_read_as_zeros),
+		cmocka_unit_test(test_every_flipped_bit_is_found),
+		cmocka_unit_test(test_decode_reads_nothing_beyond_its_block),
+		cmocka_unit_test(test_absurd_superblocks_have_a_fault),
+		cmocka_unit_test(test_sealed_but_absurd_bytes_are_refused),
+		cmocka_unit_test(test_newer_valid_copy_is_chosen),
+		cmocka_unit_test(test_copies_that_contradict_are_not_guessed_at),
+		cmocka_unit_test(test_copies_alternate),
+		cmocka_unit_test(test_areas_of_known_sizes),
+		cmocka_unit_test(test_regions_of_any_volume_fit_the_map),
+		cmocka_unit_test(test_grown_areas_of_known_sizes),
+		cmocka_unit_test(test_rows_per_region_are_as_wanted_if_the_map_holds_them),
+		cmocka_unit_test(test_map_reads_back_and_keeps_blocks_apart),
+		cmocka_unit_test(test_damaged_granules_count_as_dirty_and_stale),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -69,7 +69,7 @@ check(int count, size_t length, size_t shift, int aliased)
 }
 
 static void
-xor_is_right_for_every_count_length_and_alignment(void **state)
+test_xor_is_right_for_every_count_length_and_alignment(void **state)
 {
 	static const size_t lengths[] = {
 		0, 1, 15, 31, 32, 64, 127, 128, 255, 256, 257, 512, 1000, 4096,
@@ -83,7 +83,7 @@ xor_is_right_for_every_count_length_and_alignment(void **state)
 }
 
 static void
-destination_may_be_any_source(void **state)
+test_destination_may_be_any_source(void **state)
 {
 	for (int count = 1; count <= PARITY_SOURCES_MAX; count += 5) {
 		for (int aliased = 0; aliased < count; aliased++) {
@@ -146,7 +146,7 @@ gather(const struct scattered *s, uint8_t *out, size_t length)
 }
 
 static void
-scattered_runs_give_the_same_as_plain_memory(void **state)
+test_scattered_runs_give_the_same_as_plain_memory(void **state)
 {
 	enum { RUNS = 9 };
 	static struct scattered scattered[RUNS + 1];
@@ -178,7 +178,7 @@ scattered_runs_give_the_same_as_plain_memory(void **state)
 }
 
 static void
-slice_cuts_and_merges_neighbours(void **state)
+test_slice_cuts_and_merges_neighbours(void **state)
 {
 	static uint8_t memory[100];
 	struct iovec iov[] = {
@@ -202,7 +202,7 @@ slice_cuts_and_merges_neighbours(void **state)
 }
 
 static void
-slice_refuses_short_sources_and_small_results(void **state)
+test_slice_refuses_short_sources_and_small_results(void **state)
 {
 	static uint8_t memory[100];
 	struct iovec iov[] = { { memory, 10 }, { memory + 50, 10 } };
@@ -220,11 +220,11 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(xor_is_right_for_every_count_length_and_alignment),
-		cmocka_unit_test(destination_may_be_any_source),
-		cmocka_unit_test(scattered_runs_give_the_same_as_plain_memory),
-		cmocka_unit_test(slice_cuts_and_merges_neighbours),
-		cmocka_unit_test(slice_refuses_short_sources_and_small_results),
+		cmocka_unit_test(test_xor_is_right_for_every_count_length_and_alignment),
+		cmocka_unit_test(test_destination_may_be_any_source),
+		cmocka_unit_test(test_scattered_runs_give_the_same_as_plain_memory),
+		cmocka_unit_test(test_slice_cuts_and_merges_neighbours),
+		cmocka_unit_test(test_slice_refuses_short_sources_and_small_results),
 	};
 
 	slots = aligned_alloc(4096, (size_t)(PARITY_SOURCES_MAX + 1) * SLOT_BYTES);

@@ -153,7 +153,7 @@ compare(const struct geometry *geometry, const struct expectation *cases, size_t
 }
 
 static void
-known_cases_of_three_plus_one(void **state)
+test_known_cases_of_three_plus_one(void **state)
 {
 	struct geometry geometry = make(5, 4);
 
@@ -161,7 +161,7 @@ known_cases_of_three_plus_one(void **state)
 }
 
 static void
-known_cases_of_four_plus_two(void **state)
+test_known_cases_of_four_plus_two(void **state)
 {
 	struct geometry geometry = make(6, 6);
 
@@ -169,7 +169,7 @@ known_cases_of_four_plus_two(void **state)
 }
 
 static void
-copies_are_written_where_the_data_is(void **state)
+test_copies_are_written_where_the_data_is(void **state)
 {
 	static const struct { int level, members; uint32_t absent, copies; int writes; } cases[] = {
 		{ 1, 4, 0, 14, 4 }, { 1, 4, 1, 14, 3 }, { 1, 4, 5, 10, 2 }, { 1, 4, 14, 0, 1 },
@@ -197,7 +197,7 @@ copies_are_written_where_the_data_is(void **state)
 }
 
 static void
-the_middle_of_a_suspect_chunk_is_read_with_its_surroundings(void **state)
+test_the_middle_of_a_suspect_chunk_is_read_with_its_surroundings(void **state)
 {
 	struct geometry geometry = make(5, 4);
 	struct row_plan plan;
@@ -215,7 +215,7 @@ the_middle_of_a_suspect_chunk_is_read_with_its_surroundings(void **state)
 }
 
 static void
-wide_rows_prefer_read_modify_write(void **state)
+test_wide_rows_prefer_read_modify_write(void **state)
 {
 	static const struct {
 		int level, members, touched;
@@ -246,7 +246,7 @@ wide_rows_prefer_read_modify_write(void **state)
 }
 
 static void
-fewer_reads_count_more_than_fewer_bytes(void **state)
+test_fewer_reads_count_more_than_fewer_bytes(void **state)
 {
 	struct geometry geometry = make(5, 5);
 	struct row_plan plan;
@@ -259,7 +259,7 @@ fewer_reads_count_more_than_fewer_bytes(void **state)
 
 /* Four members, level 5: data at 0, 1, 2, and P. */
 static void
-what_is_known_is_not_read(void **state)
+test_what_is_known_is_not_read(void **state)
 {
 	static const struct columns all = { 0, CHUNK }, first = { 0, 512 }, rest = { 512, CHUNK };
 	const struct {
@@ -293,7 +293,7 @@ what_is_known_is_not_read(void **state)
 }
 
 static void
-refused_writes_leave_the_plan_alone(void **state)
+test_refused_writes_leave_the_plan_alone(void **state)
 {
 	static const struct {
 		int level, members;
@@ -340,14 +340,14 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(known_cases_of_three_plus_one),
-		cmocka_unit_test(known_cases_of_four_plus_two),
-		cmocka_unit_test(copies_are_written_where_the_data_is),
-		cmocka_unit_test(the_middle_of_a_suspect_chunk_is_read_with_its_surroundings),
-		cmocka_unit_test(wide_rows_prefer_read_modify_write),
-		cmocka_unit_test(fewer_reads_count_more_than_fewer_bytes),
-		cmocka_unit_test(what_is_known_is_not_read),
-		cmocka_unit_test(refused_writes_leave_the_plan_alone),
+		cmocka_unit_test(test_known_cases_of_three_plus_one),
+		cmocka_unit_test(test_known_cases_of_four_plus_two),
+		cmocka_unit_test(test_copies_are_written_where_the_data_is),
+		cmocka_unit_test(test_the_middle_of_a_suspect_chunk_is_read_with_its_surroundings),
+		cmocka_unit_test(test_wide_rows_prefer_read_modify_write),
+		cmocka_unit_test(test_fewer_reads_count_more_than_fewer_bytes),
+		cmocka_unit_test(test_what_is_known_is_not_read),
+		cmocka_unit_test(test_refused_writes_leave_the_plan_alone),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

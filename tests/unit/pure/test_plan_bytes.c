@@ -542,7 +542,7 @@ check_scene(void)
 }
 
 static void
-every_write_of_small_rows_does_what_it_should(void **state)
+test_every_write_of_small_rows_does_what_it_should(void **state)
 {
 	for (size_t s = 0; s < sizeof(shapes) / sizeof(shapes[0]); s++)
 	for (int members = shapes[s].members_min; members <= shapes[s].members_max; members++) {
@@ -562,7 +562,7 @@ every_write_of_small_rows_does_what_it_should(void **state)
 
 /* Ends often fall on a border of chunks, and what is absent is sometimes touched, sometimes not. */
 static void
-random_writes_of_wide_rows_do_what_they_should(void **state)
+test_random_writes_of_wide_rows_do_what_they_should(void **state)
 {
 	for (int i = 0; i < 10000; i++) {
 		int level = 5 + i % 2, members = 8 + (int)(random_number() % 25);
@@ -593,8 +593,8 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(every_write_of_small_rows_does_what_it_should),
-		cmocka_unit_test(random_writes_of_wide_rows_do_what_they_should),
+		cmocka_unit_test(test_every_write_of_small_rows_does_what_it_should),
+		cmocka_unit_test(test_random_writes_of_wide_rows_do_what_they_should),
 	};
 	return cmocka_run_group_tests(tests, make_products, NULL);
 }

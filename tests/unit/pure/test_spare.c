@@ -39,7 +39,7 @@ reseal(uint8_t *bytes)
 }
 
 static void
-a_mark_reads_back_as_written(void **state)
+test_a_mark_reads_back_as_written(void **state)
 {
 	struct spare_mark written = sample(), read = { 0 };
 	uint8_t bytes[BLOCK_BYTES];
@@ -55,7 +55,7 @@ a_mark_reads_back_as_written(void **state)
 
 /* The numbers are those of format.md. */
 static void
-fields_stand_where_the_reference_says(void **state)
+test_fields_stand_where_the_reference_says(void **state)
 {
 	static const uint8_t zeros[BLOCK_BYTES - 72];
 	struct spare_mark mark = sample();
@@ -73,7 +73,7 @@ fields_stand_where_the_reference_says(void **state)
 }
 
 static void
-every_flipped_bit_is_found(void **state)
+test_every_flipped_bit_is_found(void **state)
 {
 	struct spare_mark mark = sample(), read;
 	uint8_t bytes[BLOCK_BYTES];
@@ -88,7 +88,7 @@ every_flipped_bit_is_found(void **state)
 }
 
 static void
-absurd_marks_are_refused_and_write_nothing(void **state)
+test_absurd_marks_are_refused_and_write_nothing(void **state)
 {
 	static const struct {
 		size_t at;
@@ -127,7 +127,7 @@ absurd_marks_are_refused_and_write_nothing(void **state)
 }
 
 static void
-a_spare_is_no_member_and_a_member_no_spare(void **state)
+test_a_spare_is_no_member_and_a_member_no_spare(void **state)
 {
 	struct spare_mark mark = sample();
 	struct superblock superblock;
@@ -147,11 +147,11 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_mark_reads_back_as_written),
-		cmocka_unit_test(fields_stand_where_the_reference_says),
-		cmocka_unit_test(every_flipped_bit_is_found),
-		cmocka_unit_test(absurd_marks_are_refused_and_write_nothing),
-		cmocka_unit_test(a_spare_is_no_member_and_a_member_no_spare),
+		cmocka_unit_test(test_a_mark_reads_back_as_written),
+		cmocka_unit_test(test_fields_stand_where_the_reference_says),
+		cmocka_unit_test(test_every_flipped_bit_is_found),
+		cmocka_unit_test(test_absurd_marks_are_refused_and_write_nothing),
+		cmocka_unit_test(test_a_spare_is_no_member_and_a_member_no_spare),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

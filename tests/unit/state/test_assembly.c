@@ -319,7 +319,7 @@ check_all_mixes(int level, int count)
 }
 
 static void
-every_mix_of_three_and_four_members(void **state)
+test_every_mix_of_three_and_four_members(void **state)
 {
 	check_all_mixes(0, 3);
 	check_all_mixes(0, 4);
@@ -328,14 +328,14 @@ every_mix_of_three_and_four_members(void **state)
 }
 
 static void
-every_mix_of_five_members(void **state)
+test_every_mix_of_five_members(void **state)
 {
 	check_all_mixes(5, 5);
 }
 
 /* Members at any two moments of a volume's life, the mix of moments enumerated: the newest one's word counts. */
 static void
-every_mix_of_epochs_and_events(void **state)
+test_every_mix_of_epochs_and_events(void **state)
 {
 	static struct scene scene;
 
@@ -364,7 +364,7 @@ every_mix_of_epochs_and_events(void **state)
 /* --- single cases --- */
 
 static void
-nobody_there(void **state)
+test_nobody_there(void **state)
 {
 	static struct scene scene;
 
@@ -383,7 +383,7 @@ nobody_there(void **state)
 
 /* Member 9 was given the place of member 0; of those who took that record, one is away and the other lost the copy. */
 static void
-a_lost_copy_may_have_been_the_record_that_gave_a_place_away(void **state)
+test_a_lost_copy_may_have_been_the_record_that_gave_a_place_away(void **state)
 {
 	static struct scene scene;
 	struct superblock before = record_of(5, 3), after;
@@ -425,7 +425,7 @@ begin_with_witness(struct scene *scene, const struct superblock *before)
 }
 
 static void
-a_device_that_has_changed_may_be_the_last_who_knows_that_the_others_are_out(void **state)
+test_a_device_that_has_changed_may_be_the_last_who_knows_that_the_others_are_out(void **state)
 {
 	static struct scene scene;
 	struct superblock before = record_of(1, 3);
@@ -445,7 +445,7 @@ a_device_that_has_changed_may_be_the_last_who_knows_that_the_others_are_out(void
 }
 
 static void
-what_members_lack_is_not_known_where_a_device_that_has_changed_says_who_is_out(void **state)
+test_what_members_lack_is_not_known_where_a_device_that_has_changed_says_who_is_out(void **state)
 {
 	static struct scene scene;
 	struct superblock before = record_of(1, 3);
@@ -460,7 +460,7 @@ what_members_lack_is_not_known_where_a_device_that_has_changed_says_who_is_out(v
 
 /* A copy from before the others were out is there as well. */
 static void
-an_old_copy_of_the_device_that_has_changed_does_not_speak_for_it(void **state)
+test_an_old_copy_of_the_device_that_has_changed_does_not_speak_for_it(void **state)
 {
 	static struct scene scene;
 	struct superblock before = record_of(1, 3);
@@ -476,7 +476,7 @@ an_old_copy_of_the_device_that_has_changed_does_not_speak_for_it(void **state)
 
 /* One that it calls in sync is there, as it was before the other one was out. */
 static void
-a_member_that_went_back_does_not_speak_for_the_device_that_has_changed(void **state)
+test_a_member_that_went_back_does_not_speak_for_the_device_that_has_changed(void **state)
 {
 	for (int lost = 0; lost < 2; lost++) {
 		static struct scene scene;
@@ -508,7 +508,7 @@ a_member_that_went_back_does_not_speak_for_the_device_that_has_changed(void **st
 
 /* Its last word was for nobody, or they have it as well. */
 static void
-a_device_that_has_changed_says_nothing_of_those_it_calls_in_sync(void **state)
+test_a_device_that_has_changed_says_nothing_of_those_it_calls_in_sync(void **state)
 {
 	static struct scene scene;
 	struct superblock before = record_of(5, 4), after = before;
@@ -527,7 +527,7 @@ a_device_that_has_changed_says_nothing_of_those_it_calls_in_sync(void **state)
 }
 
 static void
-spares_and_further_slots_are_not_waited_for(void **state)
+test_spares_and_further_slots_are_not_waited_for(void **state)
 {
 	static struct scene scene;
 	struct superblock record = record_of(5, 3);
@@ -550,7 +550,7 @@ spares_and_further_slots_are_not_waited_for(void **state)
 
 /* Member 9 took the place of member 1, which knows nothing of it. */
 static void
-a_replaced_member_is_obsolete_even_if_forced(void **state)
+test_a_replaced_member_is_obsolete_even_if_forced(void **state)
 {
 	static struct scene scene;
 	struct superblock before = record_of(5, 3), after = before;
@@ -576,7 +576,7 @@ a_replaced_member_is_obsolete_even_if_forced(void **state)
 
 /* A target that works towards a place somebody else has, or that nobody has. */
 static void
-targets_of_rebuilds_are_known_and_never_forced(void **state)
+test_targets_of_rebuilds_are_known_and_never_forced(void **state)
 {
 	static struct scene scene;
 	struct superblock record = record_of(5, 3);
@@ -608,7 +608,7 @@ targets_of_rebuilds_are_known_and_never_forced(void **state)
 }
 
 static void
-two_devices_that_are_one_member(void **state)
+test_two_devices_that_are_one_member(void **state)
 {
 	static struct scene scene;
 	struct superblock record = record_of(5, 3);
@@ -668,7 +668,7 @@ two_devices_that_are_one_member(void **state)
 
 /* Two of them equal, the third equal, older, or newer than both. */
 static void
-of_a_member_and_its_copies_none_is_believed_if_two_are_equal(void **state)
+test_of_a_member_and_its_copies_none_is_believed_if_two_are_equal(void **state)
 {
 	static struct scene scene;
 	const struct superblock record = record_of(5, 4);
@@ -690,7 +690,7 @@ of_a_member_and_its_copies_none_is_believed_if_two_are_equal(void **state)
 
 /* It can't be used, but it is there: the copy is as old as it, older, or newer, and then it is the other one that is the copy. */
 static void
-a_copy_is_not_the_member_because_that_has_changed(void **state)
+test_a_copy_is_not_the_member_because_that_has_changed(void **state)
 {
 	static struct scene scene;
 	const struct superblock record = record_of(5, 4);
@@ -716,7 +716,7 @@ a_copy_is_not_the_member_because_that_has_changed(void **state)
 }
 
 static void
-member_older_than_it_acknowledged_is_not_trusted(void **state)
+test_member_older_than_it_acknowledged_is_not_trusted(void **state)
 {
 	static struct scene scene;
 	struct superblock record = record_of(5, 3);
@@ -750,7 +750,7 @@ member_older_than_it_acknowledged_is_not_trusted(void **state)
 }
 
 static void
-a_copy_that_cannot_be_read_may_have_held_one_write_more(void **state)
+test_a_copy_that_cannot_be_read_may_have_held_one_write_more(void **state)
 {
 	static struct scene scene;
 	struct superblock record = record_of(5, 3), tracking, own;
@@ -804,7 +804,7 @@ a_copy_that_cannot_be_read_may_have_held_one_write_more(void **state)
 }
 
 static void
-force_prefers_the_newest_then_the_one_that_is_tracked(void **state)
+test_force_prefers_the_newest_then_the_one_that_is_tracked(void **state)
 {
 	static struct scene scene;
 	struct superblock before = record_of(5, 4), record = before;
@@ -828,7 +828,7 @@ force_prefers_the_newest_then_the_one_that_is_tracked(void **state)
  * 1, 2 and 3, by a gateway that knows nothing of it, runs: both are epoch 7.
  */
 static void
-a_record_that_was_never_in_force_does_not_rule(void **state)
+test_a_record_that_was_never_in_force_does_not_rule(void **state)
 {
 	static struct scene scene;
 	struct superblock crashed = record_of(5, 4), ran = crashed;
@@ -886,7 +886,7 @@ rule_after_starts_in_vain(uint64_t known, uint64_t more, enum member_state state
 }
 
 static void
-a_start_that_never_ran_does_not_rule_by_its_epoch(void **state)
+test_a_start_that_never_ran_does_not_rule_by_its_epoch(void **state)
 {
 	(void)state;
 	rule_after_starts_in_vain(10, 1, MEMBER_MISSING, true);
@@ -904,7 +904,7 @@ a_start_that_never_ran_does_not_rule_by_its_epoch(void **state)
  * ran again with the rest, a moment.  Of their superblocks 9 knows those by which it had the place.
  */
 static void
-of_the_same_epoch_one_later_write_denies_a_record(void **state)
+test_of_the_same_epoch_one_later_write_denies_a_record(void **state)
 {
 	static struct scene scene;
 	struct superblock ran = record_of(5, 4), crashed = ran;
@@ -930,7 +930,7 @@ of_the_same_epoch_one_later_write_denies_a_record(void **state)
  * writes of its superblock are known to 2 than to 0.
  */
 static void
-who_is_dead_went_on_without_a_record_that_was_never_in_force(void **state)
+test_who_is_dead_went_on_without_a_record_that_was_never_in_force(void **state)
 {
 	static struct scene scene;
 	struct superblock crashed = record_of(5, 3), ran = crashed;
@@ -960,7 +960,7 @@ who_is_dead_went_on_without_a_record_that_was_never_in_force(void **state)
 
 /* A member that has the superblock of the time when another was out, and is back where it was then. */
 static void
-whose_superblock_was_put_back_denies_no_record(void **state)
+test_whose_superblock_was_put_back_denies_no_record(void **state)
 {
 	static struct scene scene;
 	struct superblock newest = record_of(5, 3), old = newest;
@@ -984,7 +984,7 @@ whose_superblock_was_put_back_denies_no_record(void **state)
 
 /* Whose superblock was set back (restored from a copy, say) can't outvote the newest by its old complaints. */
 static void
-a_record_of_an_older_epoch_proves_nothing(void **state)
+test_a_record_of_an_older_epoch_proves_nothing(void **state)
 {
 	static struct scene scene;
 	struct superblock newest = record_of(5, 3), old = newest;
@@ -1000,7 +1000,7 @@ a_record_of_an_older_epoch_proves_nothing(void **state)
 
 /* The last update of a rebuild, "the target is in sync", reached one member and the target. */
 static void
-a_torn_update_may_go_either_way_but_not_both(void **state)
+test_a_torn_update_may_go_either_way_but_not_both(void **state)
 {
 	static struct scene scene;
 	struct superblock before = record_of(5, 3), after = before;
@@ -1028,7 +1028,7 @@ a_torn_update_may_go_either_way_but_not_both(void **state)
 }
 
 static void
-reasons_name_the_remedy(void **state)
+test_reasons_name_the_remedy(void **state)
 {
 	static struct scene scene;
 	struct superblock before = record_of(5, 3), record = before;
@@ -1066,7 +1066,7 @@ judge(const struct superblock *record, const struct superblock *own)
 }
 
 static void
-a_device_that_comes_later_is_judged_by_the_record(void **state)
+test_a_device_that_comes_later_is_judged_by_the_record(void **state)
 {
 	struct superblock record = record_of(5, 4), own = record;
 	struct assembly_verdict verdict;
@@ -1095,7 +1095,7 @@ a_device_that_comes_later_is_judged_by_the_record(void **state)
 }
 
 static void
-a_device_with_a_newer_superblock_is_not_taken_back(void **state)
+test_a_device_with_a_newer_superblock_is_not_taken_back(void **state)
 {
 	struct superblock record = record_of(5, 4), own = record;
 
@@ -1116,35 +1116,35 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(every_mix_of_three_and_four_members),
-		cmocka_unit_test(every_mix_of_five_members),
-		cmocka_unit_test(every_mix_of_epochs_and_events),
-		cmocka_unit_test(nobody_there),
-		cmocka_unit_test(a_lost_copy_may_have_been_the_record_that_gave_a_place_away),
-		cmocka_unit_test(a_device_that_has_changed_may_be_the_last_who_knows_that_the_others_are_out),
-		cmocka_unit_test(what_members_lack_is_not_known_where_a_device_that_has_changed_says_who_is_out),
-		cmocka_unit_test(an_old_copy_of_the_device_that_has_changed_does_not_speak_for_it),
-		cmocka_unit_test(a_member_that_went_back_does_not_speak_for_the_device_that_has_changed),
-		cmocka_unit_test(a_device_that_has_changed_says_nothing_of_those_it_calls_in_sync),
-		cmocka_unit_test(spares_and_further_slots_are_not_waited_for),
-		cmocka_unit_test(a_replaced_member_is_obsolete_even_if_forced),
-		cmocka_unit_test(targets_of_rebuilds_are_known_and_never_forced),
-		cmocka_unit_test(two_devices_that_are_one_member),
-		cmocka_unit_test(of_a_member_and_its_copies_none_is_believed_if_two_are_equal),
-		cmocka_unit_test(a_copy_is_not_the_member_because_that_has_changed),
-		cmocka_unit_test(member_older_than_it_acknowledged_is_not_trusted),
-		cmocka_unit_test(a_copy_that_cannot_be_read_may_have_held_one_write_more),
-		cmocka_unit_test(force_prefers_the_newest_then_the_one_that_is_tracked),
-		cmocka_unit_test(a_record_that_was_never_in_force_does_not_rule),
-		cmocka_unit_test(a_start_that_never_ran_does_not_rule_by_its_epoch),
-		cmocka_unit_test(of_the_same_epoch_one_later_write_denies_a_record),
-		cmocka_unit_test(who_is_dead_went_on_without_a_record_that_was_never_in_force),
-		cmocka_unit_test(whose_superblock_was_put_back_denies_no_record),
-		cmocka_unit_test(a_record_of_an_older_epoch_proves_nothing),
-		cmocka_unit_test(a_torn_update_may_go_either_way_but_not_both),
-		cmocka_unit_test(reasons_name_the_remedy),
-		cmocka_unit_test(a_device_that_comes_later_is_judged_by_the_record),
-		cmocka_unit_test(a_device_with_a_newer_superblock_is_not_taken_back),
+		cmocka_unit_test(test_every_mix_of_three_and_four_members),
+		cmocka_unit_test(test_every_mix_of_five_members),
+		cmocka_unit_test(test_every_mix_of_epochs_and_events),
+		cmocka_unit_test(test_nobody_there),
+		cmocka_unit_test(test_a_lost_copy_may_have_been_the_record_that_gave_a_place_away),
+		cmocka_unit_test(test_a_device_that_has_changed_may_be_the_last_who_knows_that_the_others_are_out),
+		cmocka_unit_test(test_what_members_lack_is_not_known_where_a_device_that_has_changed_says_who_is_out),
+		cmocka_unit_test(test_an_old_copy_of_the_device_that_has_changed_does_not_speak_for_it),
+		cmocka_unit_test(test_a_member_that_went_back_does_not_speak_for_the_device_that_has_changed),
+		cmocka_unit_test(test_a_device_that_has_changed_says_nothing_of_those_it_calls_in_sync),
+		cmocka_unit_test(test_spares_and_further_slots_are_not_waited_for),
+		cmocka_unit_test(test_a_replaced_member_is_obsolete_even_if_forced),
+		cmocka_unit_test(test_targets_of_rebuilds_are_known_and_never_forced),
+		cmocka_unit_test(test_two_devices_that_are_one_member),
+		cmocka_unit_test(test_of_a_member_and_its_copies_none_is_believed_if_two_are_equal),
+		cmocka_unit_test(test_a_copy_is_not_the_member_because_that_has_changed),
+		cmocka_unit_test(test_member_older_than_it_acknowledged_is_not_trusted),
+		cmocka_unit_test(test_a_copy_that_cannot_be_read_may_have_held_one_write_more),
+		cmocka_unit_test(test_force_prefers_the_newest_then_the_one_that_is_tracked),
+		cmocka_unit_test(test_a_record_that_was_never_in_force_does_not_rule),
+		cmocka_unit_test(test_a_start_that_never_ran_does_not_rule_by_its_epoch),
+		cmocka_unit_test(test_of_the_same_epoch_one_later_write_denies_a_record),
+		cmocka_unit_test(test_who_is_dead_went_on_without_a_record_that_was_never_in_force),
+		cmocka_unit_test(test_whose_superblock_was_put_back_denies_no_record),
+		cmocka_unit_test(test_a_record_of_an_older_epoch_proves_nothing),
+		cmocka_unit_test(test_a_torn_update_may_go_either_way_but_not_both),
+		cmocka_unit_test(test_reasons_name_the_remedy),
+		cmocka_unit_test(test_a_device_that_comes_later_is_judged_by_the_record),
+		cmocka_unit_test(test_a_device_with_a_newer_superblock_is_not_taken_back),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

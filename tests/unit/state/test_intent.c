@@ -735,7 +735,7 @@ seeds(uint32_t usual)
 }
 
 static void
-nothing_is_forgotten_in_small_volumes(void **state)
+test_nothing_is_forgotten_in_small_volumes(void **state)
 {
 	uint32_t crashes = 0, completions = 0, cleaned = 0;
 
@@ -750,7 +750,7 @@ nothing_is_forgotten_in_small_volumes(void **state)
 }
 
 static void
-nothing_is_forgotten_across_map_blocks(void **state)
+test_nothing_is_forgotten_across_map_blocks(void **state)
 {
 	for (uint32_t seed = 0; seed < seeds(150) / 100 + 1; seed++)
 		live(10000 + seed, ROWS_MAX - 7 * seed, 1, 1500, 50);
@@ -758,7 +758,7 @@ nothing_is_forgotten_across_map_blocks(void **state)
 
 /* Regions of 4 rows, the third with two; one member is out. */
 static void
-growth_keeps_what_is_known(void **state)
+test_growth_keeps_what_is_known(void **state)
 {
 	const uint8_t absent = REGION_STALE(1), fresh = REGION_DIRTY | REGION_UNWRITTEN | REGION_STALE(1);
 	struct intent *intent = &world.intent;
@@ -800,7 +800,7 @@ growth_keeps_what_is_known(void **state)
  * cache makes doubtful what was written since the last flush, and no other row of a region that was fresh.
  */
 static void
-what_was_written_stays_proven_while_its_place_is_filled(void **state)
+test_what_was_written_stays_proven_while_its_place_is_filled(void **state)
 {
 	struct intent *intent = &world.intent;
 
@@ -870,7 +870,7 @@ lose_parity_beside_target(bool copied, bool written, bool left, bool failed)
 }
 
 static void
-what_was_filled_before_a_cache_took_parity_along_is_compared(void **state)
+test_what_was_filled_before_a_cache_took_parity_along_is_compared(void **state)
 {
 	(void)state;
 	for (int i = 0; i < 16; i++)
@@ -881,7 +881,7 @@ what_was_filled_before_a_cache_took_parity_along_is_compared(void **state)
  * rows that nobody wrote is what is missing there, the second time, too.
  */
 static void
-what_is_settled_stays_so_when_another_cache_is_lost(void **state)
+test_what_is_settled_stays_so_when_another_cache_is_lost(void **state)
 {
 	struct intent *intent = &world.intent;
 
@@ -905,7 +905,7 @@ what_is_settled_stays_so_when_another_cache_is_lost(void **state)
 
 /* A cache took parity along that a resync had made, somebody writes there, and another cache is lost: only what was written may be. */
 static void
-what_is_defined_stays_so_when_another_cache_is_lost(void **state)
+test_what_is_defined_stays_so_when_another_cache_is_lost(void **state)
 {
 	struct intent *intent = &world.intent;
 
@@ -941,7 +941,7 @@ what_is_defined_stays_so_when_another_cache_is_lost(void **state)
 
 /* Of two regions that nobody had written a resync has made the parity, and one was clean since; a row of each is written. */
 static void
-what_a_resync_just_made_goes_with_a_cache(void **state)
+test_what_a_resync_just_made_goes_with_a_cache(void **state)
 {
 	struct intent *intent = &world.intent;
 
@@ -967,7 +967,7 @@ what_a_resync_just_made_goes_with_a_cache(void **state)
 
 /* One region was dirty before the start, and is written again; nobody had written the other two, of which the last is clean. */
 static void
-what_was_left_in_a_cache_takes_along_nothing_that_was_written_since(void **state)
+test_what_was_left_in_a_cache_takes_along_nothing_that_was_written_since(void **state)
 {
 	static const uint8_t flags[] = { REGION_DIRTY, REGION_DIRTY | REGION_UNWRITTEN, REGION_UNWRITTEN };
 	struct intent *intent = &world.intent;
@@ -1031,7 +1031,7 @@ begin_flushed(struct intent *intent)
 
 /* Of a fresh region all is suspect, for P and Q may make two things of it, but nothing is lost. */
 static void
-what_was_flushed_is_not_lost_with_a_cache_for_want_of_memory(void **state)
+test_what_was_flushed_is_not_lost_with_a_cache_for_want_of_memory(void **state)
 {
 	struct intent *intent = &world.intent;
 
@@ -1054,7 +1054,7 @@ what_was_flushed_is_not_lost_with_a_cache_for_want_of_memory(void **state)
  * proven, more than once.
  */
 static void
-rows_are_told_apart_without_memory(void **state)
+test_rows_are_told_apart_without_memory(void **state)
 {
 	struct intent *intent = &world.intent;
 
@@ -1089,7 +1089,7 @@ rows_are_told_apart_without_memory(void **state)
 
 /* What row 1 of each region lost is on record, and all of the region is what the others make of it; then row 2 is in doubt. */
 static void
-rows_of_a_defined_region_are_told_apart_without_memory(void **state)
+test_rows_of_a_defined_region_are_told_apart_without_memory(void **state)
 {
 	struct intent *intent = &world.intent;
 
@@ -1124,7 +1124,7 @@ rows_of_a_defined_region_are_told_apart_without_memory(void **state)
  * time, the first may have been written since.
  */
 static void
-what_is_forced_is_written_unless_a_map_of_today_says_no(void **state)
+test_what_is_forced_is_written_unless_a_map_of_today_says_no(void **state)
 {
 	static const uint8_t flags[] = { REGION_UNWRITTEN | REGION_STALE(0), REGION_STALE(0), REGION_UNWRITTEN };
 	struct intent *intent = &world.intent;
@@ -1149,7 +1149,7 @@ what_is_forced_is_written_unless_a_map_of_today_says_no(void **state)
 
 /* It was clean on record, and is new again: a resync makes its parity. */
 static void
-what_is_made_beside_a_forced_member_goes_with_a_cache(void **state)
+test_what_is_made_beside_a_forced_member_goes_with_a_cache(void **state)
 {
 	static const uint8_t flags[] = { REGION_UNWRITTEN | REGION_STALE(0) };
 	struct intent *intent = &world.intent;
@@ -1173,7 +1173,7 @@ what_is_made_beside_a_forced_member_goes_with_a_cache(void **state)
 
 /* What somebody wrote to rows whose whole region became suspect may be on record as lost by now, so it stays doubted when it is settled. */
 static void
-doubt_of_whole_regions_stays(void **state)
+test_doubt_of_whole_regions_stays(void **state)
 {
 	struct intent *intent = &world.intent;
 	uint32_t doubts;
@@ -1193,7 +1193,7 @@ doubt_of_whole_regions_stays(void **state)
 
 /* Whoever works on rows of the region took them for copied; of other regions, and of one of which nothing was, nothing changes. */
 static void
-what_counts_as_copied_no_more_is_doubted_in_its_region_only(void **state)
+test_what_counts_as_copied_no_more_is_doubted_in_its_region_only(void **state)
 {
 	struct intent *intent = &world.intent;
 	uint32_t doubts;
@@ -1231,22 +1231,22 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_teardown(nothing_is_forgotten_in_small_volumes, name_the_seed),
-		cmocka_unit_test_teardown(nothing_is_forgotten_across_map_blocks, name_the_seed),
-		cmocka_unit_test_teardown(growth_keeps_what_is_known, name_the_seed),
-		cmocka_unit_test_teardown(what_was_written_stays_proven_while_its_place_is_filled, name_the_seed),
-		cmocka_unit_test(what_was_filled_before_a_cache_took_parity_along_is_compared),
-		cmocka_unit_test_teardown(what_is_settled_stays_so_when_another_cache_is_lost, name_the_seed),
-		cmocka_unit_test_teardown(what_is_defined_stays_so_when_another_cache_is_lost, name_the_seed),
-		cmocka_unit_test_teardown(what_was_left_in_a_cache_takes_along_nothing_that_was_written_since, name_the_seed),
-		cmocka_unit_test_teardown(what_a_resync_just_made_goes_with_a_cache, name_the_seed),
-		cmocka_unit_test_teardown(what_was_flushed_is_not_lost_with_a_cache_for_want_of_memory, name_the_seed),
-		cmocka_unit_test_teardown(rows_are_told_apart_without_memory, name_the_seed),
-		cmocka_unit_test_teardown(rows_of_a_defined_region_are_told_apart_without_memory, name_the_seed),
-		cmocka_unit_test_teardown(what_is_forced_is_written_unless_a_map_of_today_says_no, name_the_seed),
-		cmocka_unit_test_teardown(what_is_made_beside_a_forced_member_goes_with_a_cache, name_the_seed),
-		cmocka_unit_test_teardown(doubt_of_whole_regions_stays, name_the_seed),
-		cmocka_unit_test_teardown(what_counts_as_copied_no_more_is_doubted_in_its_region_only, name_the_seed),
+		cmocka_unit_test_teardown(test_nothing_is_forgotten_in_small_volumes, name_the_seed),
+		cmocka_unit_test_teardown(test_nothing_is_forgotten_across_map_blocks, name_the_seed),
+		cmocka_unit_test_teardown(test_growth_keeps_what_is_known, name_the_seed),
+		cmocka_unit_test_teardown(test_what_was_written_stays_proven_while_its_place_is_filled, name_the_seed),
+		cmocka_unit_test(test_what_was_filled_before_a_cache_took_parity_along_is_compared),
+		cmocka_unit_test_teardown(test_what_is_settled_stays_so_when_another_cache_is_lost, name_the_seed),
+		cmocka_unit_test_teardown(test_what_is_defined_stays_so_when_another_cache_is_lost, name_the_seed),
+		cmocka_unit_test_teardown(test_what_was_left_in_a_cache_takes_along_nothing_that_was_written_since, name_the_seed),
+		cmocka_unit_test_teardown(test_what_a_resync_just_made_goes_with_a_cache, name_the_seed),
+		cmocka_unit_test_teardown(test_what_was_flushed_is_not_lost_with_a_cache_for_want_of_memory, name_the_seed),
+		cmocka_unit_test_teardown(test_rows_are_told_apart_without_memory, name_the_seed),
+		cmocka_unit_test_teardown(test_rows_of_a_defined_region_are_told_apart_without_memory, name_the_seed),
+		cmocka_unit_test_teardown(test_what_is_forced_is_written_unless_a_map_of_today_says_no, name_the_seed),
+		cmocka_unit_test_teardown(test_what_is_made_beside_a_forced_member_goes_with_a_cache, name_the_seed),
+		cmocka_unit_test_teardown(test_doubt_of_whole_regions_stays, name_the_seed),
+		cmocka_unit_test_teardown(test_what_counts_as_copied_no_more_is_doubted_in_its_region_only, name_the_seed),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -21,7 +21,7 @@ write_all(struct lost *lost)
 }
 
 static void
-neighbours_become_one_entry(void **state)
+test_neighbours_become_one_entry(void **state)
 {
 	struct lost_extent extent = { 5, 1, 1024, 2048, 1, 0 };
 
@@ -51,7 +51,7 @@ neighbours_become_one_entry(void **state)
 }
 
 static void
-a_granule_is_as_the_reference_says(void **state)
+test_a_granule_is_as_the_reference_says(void **state)
 {
 	struct lost_extent extent = { 0x0102030405060708ull, 0x090a0b0c, 0x200, 0x1000, 3, LOST_HELD };
 	uint8_t bytes[512], zeros[512] = { 0 };
@@ -68,7 +68,7 @@ a_granule_is_as_the_reference_says(void **state)
 }
 
 static void
-damaged_and_absurd_granules_are_refused(void **state)
+test_damaged_and_absurd_granules_are_refused(void **state)
 {
 	static const struct lost_extent absurd[] = {
 		{ UINT64_MAX, 1, 0, 512, 0, 0 }, { (1ull << 48) + 1, 1, 0, 512, 0, 0 },
@@ -113,7 +113,7 @@ damaged_and_absurd_granules_are_refused(void **state)
 
 /* A crash while a volume grows leaves the old size, and extents that reach into the new rows. */
 static void
-what_reaches_behind_the_end_is_cut_there_and_nothing_else_is_lost(void **state)
+test_what_reaches_behind_the_end_is_cut_there_and_nothing_else_is_lost(void **state)
 {
 	const uint32_t rows = FAR_ROW * 100;
 	const struct lost_extent beyond[] = {
@@ -151,7 +151,7 @@ what_reaches_behind_the_end_is_cut_there_and_nothing_else_is_lost(void **state)
 }
 
 static void
-a_full_table_says_so_and_is_not_changed(void **state)
+test_a_full_table_says_so_and_is_not_changed(void **state)
 {
 	static struct lost before;
 	struct lost_extent extent = { 0, 3, 0, 4096, 0, 0 };
@@ -177,7 +177,7 @@ a_full_table_says_so_and_is_not_changed(void **state)
 
 /* As tests want it.  What members have already is taken in all the same. */
 static void
-a_table_of_small_capacity_is_full_sooner(void **state)
+test_a_table_of_small_capacity_is_full_sooner(void **state)
 {
 	static struct lost read;
 	struct lost_extent extent = { 0, 3, 0, 4096, 0, 0 };
@@ -209,7 +209,7 @@ a_table_of_small_capacity_is_full_sooner(void **state)
  * it stands elsewhere.
  */
 static void
-tables_that_contradict_are_united(void **state)
+test_tables_that_contradict_are_united(void **state)
 {
 	static struct lost other, read;
 	uint8_t ours[512], theirs[512];
@@ -246,7 +246,7 @@ tables_that_contradict_are_united(void **state)
  * the first is not taken from who has it.
  */
 static void
-what_another_entry_covers_stays_until_that_is_durable(void **state)
+test_what_another_entry_covers_stays_until_that_is_durable(void **state)
 {
 	static struct lost read;
 	struct lost_extent small = { 4, 1, 0, 512, 0, 0 }, large = { 3, 5, 0, 1024, 0, 0 };
@@ -282,7 +282,7 @@ what_another_entry_covers_stays_until_that_is_durable(void **state)
 }
 
 static void
-thousands_of_entries_are_looked_up_quickly(void **state)
+test_thousands_of_entries_are_looked_up_quickly(void **state)
 {
 	struct timespec begin, end;
 	uint32_t found = 0;
@@ -303,15 +303,15 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(neighbours_become_one_entry),
-		cmocka_unit_test(a_granule_is_as_the_reference_says),
-		cmocka_unit_test(damaged_and_absurd_granules_are_refused),
-		cmocka_unit_test(what_reaches_behind_the_end_is_cut_there_and_nothing_else_is_lost),
-		cmocka_unit_test(a_full_table_says_so_and_is_not_changed),
-		cmocka_unit_test(a_table_of_small_capacity_is_full_sooner),
-		cmocka_unit_test(tables_that_contradict_are_united),
-		cmocka_unit_test(what_another_entry_covers_stays_until_that_is_durable),
-		cmocka_unit_test(thousands_of_entries_are_looked_up_quickly),
+		cmocka_unit_test(test_neighbours_become_one_entry),
+		cmocka_unit_test(test_a_granule_is_as_the_reference_says),
+		cmocka_unit_test(test_damaged_and_absurd_granules_are_refused),
+		cmocka_unit_test(test_what_reaches_behind_the_end_is_cut_there_and_nothing_else_is_lost),
+		cmocka_unit_test(test_a_full_table_says_so_and_is_not_changed),
+		cmocka_unit_test(test_a_table_of_small_capacity_is_full_sooner),
+		cmocka_unit_test(test_tables_that_contradict_are_united),
+		cmocka_unit_test(test_what_another_entry_covers_stays_until_that_is_durable),
+		cmocka_unit_test(test_thousands_of_entries_are_looked_up_quickly),
 	};
 	return cmocka_run_group_tests(tests, prepare, NULL);
 }

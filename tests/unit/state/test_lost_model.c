@@ -386,7 +386,7 @@ live(uint32_t seed, uint32_t steps)
 static uint32_t seed_at_work = UINT32_MAX;
 
 static void
-torn_updates_forget_nothing_and_invent_nothing(void **state)
+test_torn_updates_forget_nothing_and_invent_nothing(void **state)
 {
 	const char *seeds = getenv("IRAID_SEEDS");
 	uint32_t count = seeds ? (uint32_t)atoi(seeds) : 40;
@@ -408,7 +408,7 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_teardown(torn_updates_forget_nothing_and_invent_nothing, name_the_seed),
+		cmocka_unit_test_teardown(test_torn_updates_forget_nothing_and_invent_nothing, name_the_seed),
 	};
 	return cmocka_run_group_tests(tests, prepare, NULL);
 }

@@ -35,7 +35,7 @@ was(uint32_t visited, enum session_state state)
 }
 
 static void
-no_session_opens_without_fence_and_inspection(void **state)
+test_no_session_opens_without_fence_and_inspection(void **state)
 {
 	for (int bits = 0; bits < 32; bits++) {
 		struct session_facts facts = {
@@ -61,7 +61,7 @@ no_session_opens_without_fence_and_inspection(void **state)
 }
 
 static void
-nothing_is_reserved_before_the_inspection_has_come_to_its_last_step(void **state)
+test_nothing_is_reserved_before_the_inspection_has_come_to_its_last_step(void **state)
 {
 	struct session_facts facts = reserving;
 
@@ -73,14 +73,14 @@ nothing_is_reserved_before_the_inspection_has_come_to_its_last_step(void **state
 }
 
 static void
-the_reservation_is_decided_before_the_reset(void **state)
+test_the_reservation_is_decided_before_the_reset(void **state)
 {
 	assert_int_equal(session_next(SESSION_RESERVE, OUTCOME_GOOD, &reserving), SESSION_RESET);
 	assert_int_equal(session_next(SESSION_RESERVE, OUTCOME_CONFLICT, &reserving), SESSION_OUTCOME);
 }
 
 static void
-whoever_loses_the_race_for_the_reservation_fails(void **state)
+test_whoever_loses_the_race_for_the_reservation_fails(void **state)
 {
 	struct session_facts facts = reserving;
 
@@ -95,7 +95,7 @@ whoever_loses_the_race_for_the_reservation_fails(void **state)
 }
 
 static void
-targets_without_optional_commands_are_used_without(void **state)
+test_targets_without_optional_commands_are_used_without(void **state)
 {
 	assert_int_equal(session_next(SESSION_HOLDER, OUTCOME_UNSUPPORTED, &reserving), SESSION_RESET);
 	/* but never without the fence, nor uninspected */
@@ -104,7 +104,7 @@ targets_without_optional_commands_are_used_without(void **state)
 }
 
 static void
-attentions_and_pauses_repeat_the_state(void **state)
+test_attentions_and_pauses_repeat_the_state(void **state)
 {
 	for (int s = SESSION_INSPECT; s <= SESSION_LOGOUT; s++) {
 		assert_int_equal(session_next((enum session_state)s, OUTCOME_REPEAT, &reserving), s);
@@ -113,7 +113,7 @@ attentions_and_pauses_repeat_the_state(void **state)
 }
 
 static void
-a_bad_outcome_fails_everything_but_the_way_back(void **state)
+test_a_bad_outcome_fails_everything_but_the_way_back(void **state)
 {
 	for (int s = SESSION_RESOLVE; s <= SESSION_OPEN; s++)
 		assert_int_equal(session_next((enum session_state)s, OUTCOME_BAD, &reserving), SESSION_FAILED);
@@ -123,7 +123,7 @@ a_bad_outcome_fails_everything_but_the_way_back(void **state)
 }
 
 static void
-every_state_has_a_name(void **state)
+test_every_state_has_a_name(void **state)
 {
 	for (int s = SESSION_CLOSED; s <= SESSION_FAILED; s++)
 		assert_non_null(session_state_name((enum session_state)s));
@@ -169,7 +169,7 @@ cut_all(uint32_t block, uint32_t limit, const size_t *lengths, int count, int ex
 }
 
 static void
-ios_are_cut_into_whole_blocks_within_the_limit(void **state)
+test_ios_are_cut_into_whole_blocks_within_the_limit(void **state)
 {
 	static const size_t whole[] = { IO_BYTES };
 	static const size_t odd[] = { 1, 0, 4095, 511, 513, 8191, 1, 7168 };
@@ -183,7 +183,7 @@ ios_are_cut_into_whole_blocks_within_the_limit(void **state)
 }
 
 static void
-writes_are_cut_where_they_would_wait_for_the_target(void **state)
+test_writes_are_cut_where_they_would_wait_for_the_target(void **state)
 {
 	struct iscsi_negotiated agreed = {
 		.first_burst_bytes = 262144, .max_burst_bytes = 131072, .target_segment_bytes = 100000,
@@ -203,7 +203,7 @@ writes_are_cut_where_they_would_wait_for_the_target(void **state)
 }
 
 static void
-ios_outside_the_lun_or_of_parts_of_blocks_are_refused(void **state)
+test_ios_outside_the_lun_or_of_parts_of_blocks_are_refused(void **state)
 {
 	static struct iscsi_member member;
 	static uint8_t memory[8192];
@@ -230,17 +230,17 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(no_session_opens_without_fence_and_inspection),
-		cmocka_unit_test(nothing_is_reserved_before_the_inspection_has_come_to_its_last_step),
-		cmocka_unit_test(the_reservation_is_decided_before_the_reset),
-		cmocka_unit_test(whoever_loses_the_race_for_the_reservation_fails),
-		cmocka_unit_test(targets_without_optional_commands_are_used_without),
-		cmocka_unit_test(attentions_and_pauses_repeat_the_state),
-		cmocka_unit_test(a_bad_outcome_fails_everything_but_the_way_back),
-		cmocka_unit_test(every_state_has_a_name),
-		cmocka_unit_test(ios_are_cut_into_whole_blocks_within_the_limit),
-		cmocka_unit_test(writes_are_cut_where_they_would_wait_for_the_target),
-		cmocka_unit_test(ios_outside_the_lun_or_of_parts_of_blocks_are_refused),
+		cmocka_unit_test(test_no_session_opens_without_fence_and_inspection),
+		cmocka_unit_test(test_nothing_is_reserved_before_the_inspection_has_come_to_its_last_step),
+		cmocka_unit_test(test_the_reservation_is_decided_before_the_reset),
+		cmocka_unit_test(test_whoever_loses_the_race_for_the_reservation_fails),
+		cmocka_unit_test(test_targets_without_optional_commands_are_used_without),
+		cmocka_unit_test(test_attentions_and_pauses_repeat_the_state),
+		cmocka_unit_test(test_a_bad_outcome_fails_everything_but_the_way_back),
+		cmocka_unit_test(test_every_state_has_a_name),
+		cmocka_unit_test(test_ios_are_cut_into_whole_blocks_within_the_limit),
+		cmocka_unit_test(test_writes_are_cut_where_they_would_wait_for_the_target),
+		cmocka_unit_test(test_ios_outside_the_lun_or_of_parts_of_blocks_are_refused),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

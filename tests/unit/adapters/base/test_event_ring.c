@@ -55,7 +55,7 @@ read_page(uint64_t after, const char *volume, int max, uint32_t wait_ms)
 }
 
 static void
-an_empty_ring_says_so(void **state)
+test_an_empty_ring_says_so(void **state)
 {
 	struct event_page page = read_page(0, NULL, 10, 0);
 
@@ -67,7 +67,7 @@ an_empty_ring_says_so(void **state)
 }
 
 static void
-what_comes_after_a_number_is_read_in_order_and_in_pages(void **state)
+test_what_comes_after_a_number_is_read_in_order_and_in_pages(void **state)
 {
 	struct event_page page;
 
@@ -90,7 +90,7 @@ what_comes_after_a_number_is_read_in_order_and_in_pages(void **state)
 }
 
 static void
-the_oldest_are_forgotten(void **state)
+test_the_oldest_are_forgotten(void **state)
 {
 	struct event_page page;
 
@@ -106,7 +106,7 @@ the_oldest_are_forgotten(void **state)
 }
 
 static void
-of_one_volume_only_its_own_are_read(void **state)
+test_of_one_volume_only_its_own_are_read(void **state)
 {
 	struct event_page page;
 
@@ -123,7 +123,7 @@ of_one_volume_only_its_own_are_read(void **state)
 }
 
 static void
-a_number_of_another_life_counts_as_none(void **state)
+test_a_number_of_another_life_counts_as_none(void **state)
 {
 	struct event_page page;
 
@@ -135,7 +135,7 @@ a_number_of_another_life_counts_as_none(void **state)
 }
 
 static void
-texts_that_are_too_long_are_cut(void **state)
+test_texts_that_are_too_long_are_cut(void **state)
 {
 	char text[2 * EVENT_TEXT_MAX];
 	struct event_page page;
@@ -193,7 +193,7 @@ start_reader(pthread_t *reader, struct event_page *page)
 }
 
 static void
-a_reader_waits_for_its_volume_and_not_for_others(void **state)
+test_a_reader_waits_for_its_volume_and_not_for_others(void **state)
 {
 	int64_t begin = now_ms();
 	struct event_page page;
@@ -211,7 +211,7 @@ a_reader_waits_for_its_volume_and_not_for_others(void **state)
 }
 
 static void
-the_end_wakes_who_waits_and_nobody_waits_after_it(void **state)
+test_the_end_wakes_who_waits_and_nobody_waits_after_it(void **state)
 {
 	int64_t begin = now_ms();
 	struct event_page page;
@@ -237,14 +237,14 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		RING_TEST(an_empty_ring_says_so),
-		RING_TEST(what_comes_after_a_number_is_read_in_order_and_in_pages),
-		RING_TEST(the_oldest_are_forgotten),
-		RING_TEST(of_one_volume_only_its_own_are_read),
-		RING_TEST(a_number_of_another_life_counts_as_none),
-		RING_TEST(texts_that_are_too_long_are_cut),
-		RING_TEST(a_reader_waits_for_its_volume_and_not_for_others),
-		RING_TEST(the_end_wakes_who_waits_and_nobody_waits_after_it),
+		RING_TEST(test_an_empty_ring_says_so),
+		RING_TEST(test_what_comes_after_a_number_is_read_in_order_and_in_pages),
+		RING_TEST(test_the_oldest_are_forgotten),
+		RING_TEST(test_of_one_volume_only_its_own_are_read),
+		RING_TEST(test_a_number_of_another_life_counts_as_none),
+		RING_TEST(test_texts_that_are_too_long_are_cut),
+		RING_TEST(test_a_reader_waits_for_its_volume_and_not_for_others),
+		RING_TEST(test_the_end_wakes_who_waits_and_nobody_waits_after_it),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -57,7 +57,7 @@ end_reactor(void **state)
 }
 
 static void
-messages_run_in_the_order_they_were_posted(void **state)
+test_messages_run_in_the_order_they_were_posted(void **state)
 {
 	struct numbered numbered[100];
 
@@ -87,7 +87,7 @@ post_all(void *argument)
 
 /* A lost wake-up would hang here: the turns wait without a deadline. */
 static void
-no_post_of_any_thread_is_lost_or_reordered(void **state)
+test_no_post_of_any_thread_is_lost_or_reordered(void **state)
 {
 	struct poster posters[POSTERS];
 	pthread_t threads[POSTERS];
@@ -120,7 +120,7 @@ post_again(struct reactor_message *message)
 }
 
 static void
-a_message_may_be_posted_again_from_its_own_function(void **state)
+test_a_message_may_be_posted_again_from_its_own_function(void **state)
 {
 	struct reactor_message message = { .fn = post_again };
 
@@ -135,7 +135,7 @@ a_message_may_be_posted_again_from_its_own_function(void **state)
 }
 
 static void
-a_turn_ends_at_its_deadline_and_not_before(void **state)
+test_a_turn_ends_at_its_deadline_and_not_before(void **state)
 {
 	uint64_t start = monotonic_ms();
 
@@ -148,7 +148,7 @@ a_turn_ends_at_its_deadline_and_not_before(void **state)
 }
 
 static void
-destroying_runs_what_is_still_in_the_mailbox(void **state)
+test_destroying_runs_what_is_still_in_the_mailbox(void **state)
 {
 	struct reactor *reactor = reactor_create();
 	struct numbered numbered = { .message.fn = note };
@@ -190,7 +190,7 @@ close_pair(struct pair *pair)
 }
 
 static void
-events_are_what_was_asked_for(void **state)
+test_events_are_what_was_asked_for(void **state)
 {
 	struct pair pair;
 
@@ -237,7 +237,7 @@ replace_victim(void *owner, uint32_t events)
 
 /* Both are readable in one batch; whichever runs first replaces the other, whose event is stale then. */
 static void
-an_event_of_a_forgotten_descriptor_is_dropped(void **state)
+test_an_event_of_a_forgotten_descriptor_is_dropped(void **state)
 {
 	struct pair a, b;
 
@@ -258,7 +258,7 @@ an_event_of_a_forgotten_descriptor_is_dropped(void **state)
 }
 
 static void
-many_descriptors_grow_the_table(void **state)
+test_many_descriptors_grow_the_table(void **state)
 {
 	struct pair pairs[200];
 
@@ -294,7 +294,7 @@ write_to_nobody(void *argument)
 }
 
 static void
-a_closed_peer_does_not_end_the_process(void **state)
+test_a_closed_peer_does_not_end_the_process(void **state)
 {
 	int survived = 0;
 	pthread_t thread;
@@ -312,15 +312,15 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		WITH_REACTOR(messages_run_in_the_order_they_were_posted),
-		WITH_REACTOR(no_post_of_any_thread_is_lost_or_reordered),
-		WITH_REACTOR(a_message_may_be_posted_again_from_its_own_function),
-		WITH_REACTOR(a_turn_ends_at_its_deadline_and_not_before),
-		WITH_REACTOR(destroying_runs_what_is_still_in_the_mailbox),
-		WITH_REACTOR(events_are_what_was_asked_for),
-		WITH_REACTOR(an_event_of_a_forgotten_descriptor_is_dropped),
-		WITH_REACTOR(many_descriptors_grow_the_table),
-		cmocka_unit_test(a_closed_peer_does_not_end_the_process),
+		WITH_REACTOR(test_messages_run_in_the_order_they_were_posted),
+		WITH_REACTOR(test_no_post_of_any_thread_is_lost_or_reordered),
+		WITH_REACTOR(test_a_message_may_be_posted_again_from_its_own_function),
+		WITH_REACTOR(test_a_turn_ends_at_its_deadline_and_not_before),
+		WITH_REACTOR(test_destroying_runs_what_is_still_in_the_mailbox),
+		WITH_REACTOR(test_events_are_what_was_asked_for),
+		WITH_REACTOR(test_an_event_of_a_forgotten_descriptor_is_dropped),
+		WITH_REACTOR(test_many_descriptors_grow_the_table),
+		cmocka_unit_test(test_a_closed_peer_does_not_end_the_process),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

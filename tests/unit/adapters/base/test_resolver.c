@@ -48,7 +48,7 @@ on_resolved(void *owner, const struct resolved *resolved)
 
 /* Each attempt to reach a member leaves its lookup behind when its time is over. */
 static void
-lookups_that_hang_are_no_more_than_there_may_be(void **state)
+test_lookups_that_hang_are_no_more_than_there_may_be(void **state)
 {
 	struct reactor *reactor = reactor_create();
 	struct resolved resolved = { .count = -1 };
@@ -78,7 +78,7 @@ lookups_that_hang_are_no_more_than_there_may_be(void **state)
 }
 
 static void
-a_lookup_is_waited_for_as_long_as_told(void **state)
+test_a_lookup_is_waited_for_as_long_as_told(void **state)
 {
 	struct resolved resolved;
 
@@ -94,8 +94,8 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_lookup_is_waited_for_as_long_as_told),
-		cmocka_unit_test(lookups_that_hang_are_no_more_than_there_may_be),
+		cmocka_unit_test(test_a_lookup_is_waited_for_as_long_as_told),
+		cmocka_unit_test(test_lookups_that_hang_are_no_more_than_there_may_be),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

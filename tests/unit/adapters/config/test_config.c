@@ -51,7 +51,7 @@ parse(const char *text, size_t length, struct volume_config *out, struct fault *
 }
 
 static void
-names_that_could_harm_are_refused(void **state)
+test_names_that_could_harm_are_refused(void **state)
 {
 	char longest[LAYOUT_NAME_MAX + 2];
 
@@ -78,7 +78,7 @@ names_that_could_harm_are_refused(void **state)
 }
 
 static void
-every_key_is_read_and_comments_are_passed_over(void **state)
+test_every_key_is_read_and_comments_are_passed_over(void **state)
 {
 	struct volume_config config;
 	struct fault fault;
@@ -101,7 +101,7 @@ every_key_is_read_and_comments_are_passed_over(void **state)
 }
 
 static void
-the_sample_that_is_shipped_is_accepted(void **state)
+test_the_sample_that_is_shipped_is_accepted(void **state)
 {
 	struct volume_config config;
 	struct fault fault;
@@ -120,7 +120,7 @@ the_sample_that_is_shipped_is_accepted(void **state)
 }
 
 static void
-what_is_left_out_gets_its_default(void **state)
+test_what_is_left_out_gets_its_default(void **state)
 {
 	static const char text[] = "[volume]\nuuid=3f0c9a52-7d14-4f0e-9a6b-2d9a1c7e5b10\n"
 				   "member=a/iqn.x:a/0\nmember=b/iqn.x:b/0";
@@ -165,7 +165,7 @@ refused(const char *from, const char *to, const char *named)
 }
 
 static void
-faults_are_refused_with_file_line_key_and_remedy(void **state)
+test_faults_are_refused_with_file_line_key_and_remedy(void **state)
 {
 	char many[4096] = "";
 
@@ -217,7 +217,7 @@ faults_are_refused_with_file_line_key_and_remedy(void **state)
 }
 
 static void
-a_file_with_a_nul_is_refused(void **state)
+test_a_file_with_a_nul_is_refused(void **state)
 {
 	struct volume_config config;
 	struct fault fault;
@@ -230,7 +230,7 @@ a_file_with_a_nul_is_refused(void **state)
 }
 
 static void
-all_faults_of_a_file_are_found_at_once(void **state)
+test_all_faults_of_a_file_are_found_at_once(void **state)
 {
 	static const char text[] = "[volume]\nnonsense\nuuid = x\ngive_up = 5\n[volume\nhegde = 5s\nmember = a/iqn.x:a/0\n";
 	static struct config_faults faults;
@@ -247,7 +247,7 @@ all_faults_of_a_file_are_found_at_once(void **state)
 }
 
 static void
-a_name_that_can_not_be_is_named_and_the_rest_of_the_file_holds(void **state)
+test_a_name_that_can_not_be_is_named_and_the_rest_of_the_file_holds(void **state)
 {
 	static const struct {
 		const char *line, *named;	/* NULL: it is none */
@@ -300,7 +300,7 @@ a_name_that_can_not_be_is_named_and_the_rest_of_the_file_holds(void **state)
 
 /* Whatever ASCII a name holds. */
 static void
-no_name_makes_a_file_unreadable(void **state)
+test_no_name_makes_a_file_unreadable(void **state)
 {
 	static struct config_faults faults;
 	static struct volume_config defaults;
@@ -320,7 +320,7 @@ no_name_makes_a_file_unreadable(void **state)
 }
 
 static void
-of_two_rates_the_one_that_is_in_the_file_wins(void **state)
+test_of_two_rates_the_one_that_is_in_the_file_wins(void **state)
 {
 	static struct volume_config defaults;
 	static struct volume_file file;
@@ -342,7 +342,7 @@ of_two_rates_the_one_that_is_in_the_file_wins(void **state)
 }
 
 static void
-what_a_fault_quotes_ends_with_a_whole_character(void **state)
+test_what_a_fault_quotes_ends_with_a_whole_character(void **state)
 {
 	static struct config_faults faults;
 	static struct volume_config defaults;
@@ -376,7 +376,7 @@ what_a_fault_quotes_ends_with_a_whole_character(void **state)
 }
 
 static void
-a_member_may_have_several_portals(void **state)
+test_a_member_may_have_several_portals(void **state)
 {
 	static const char several[] = "10.0.0.1,10.0.1.1:3261,[fd00::1]/iqn.x:a/3";
 	struct device_address device, same;
@@ -399,7 +399,7 @@ a_member_may_have_several_portals(void **state)
 }
 
 static void
-a_device_can_be_dropped_but_not_the_last_two(void **state)
+test_a_device_can_be_dropped_but_not_the_last_two(void **state)
 {
 	struct volume_config config;
 	struct device_address third;
@@ -419,7 +419,7 @@ a_device_can_be_dropped_but_not_the_last_two(void **state)
 }
 
 static void
-what_is_written_reads_back_and_is_roots_alone(void **state)
+test_what_is_written_reads_back_and_is_roots_alone(void **state)
 {
 	struct volume_config config, again;
 	struct fault fault;
@@ -461,7 +461,7 @@ what_is_written_reads_back_and_is_roots_alone(void **state)
 }
 
 static void
-the_list_is_sorted_and_holds_volumes_only(void **state)
+test_the_list_is_sorted_and_holds_volumes_only(void **state)
 {
 	char names[8][LAYOUT_NAME_MAX + 1], folder[PATH_MAX];
 
@@ -481,7 +481,7 @@ the_list_is_sorted_and_holds_volumes_only(void **state)
 }
 
 static void
-a_file_too_large_is_refused(void **state)
+test_a_file_too_large_is_refused(void **state)
 {
 	struct volume_config config;
 	struct fault fault;
@@ -500,7 +500,7 @@ a_file_too_large_is_refused(void **state)
 
 /* Text with a few bytes changed, and perhaps cut, is refused or gives what could have been written. */
 static void
-damaged_text_never_gives_a_configuration_out_of_bounds(void **state)
+test_damaged_text_never_gives_a_configuration_out_of_bounds(void **state)
 {
 	uint64_t seed = 0x69726169642d6366ull;
 	struct volume_config config;
@@ -532,7 +532,7 @@ damaged_text_never_gives_a_configuration_out_of_bounds(void **state)
 
 /* Nor may another volume take them. */
 static void
-a_fault_in_its_file_does_not_free_a_volumes_members(void **state)
+test_a_fault_in_its_file_does_not_free_a_volumes_members(void **state)
 {
 	static const uint8_t uuid[16] = { 0x3f, 0x0c, 0x9a, 0x52, 0x7d, 0x14, 0x4f, 0x0e,
 					  0x9a, 0x6b, 0x2d, 0x9a, 0x1c, 0x7e, 0x5b, 0x10 };
@@ -557,7 +557,7 @@ a_fault_in_its_file_does_not_free_a_volumes_members(void **state)
 }
 
 static void
-the_gateway_keeps_its_id(void **state)
+test_the_gateway_keeps_its_id(void **state)
 {
 	uint64_t first = 0, second = 0;
 
@@ -581,7 +581,7 @@ name_machine(const char *id)
 }
 
 static void
-its_files_on_another_machine_are_another_gateway(void **state)
+test_its_files_on_another_machine_are_another_gateway(void **state)
 {
 	uint64_t here = 0, there = 0, nowhere = 0, again = 0;
 
@@ -599,7 +599,7 @@ its_files_on_another_machine_are_another_gateway(void **state)
 }
 
 static void
-epochs_are_kept_by_volume_and_damage_is_not_zero(void **state)
+test_epochs_are_kept_by_volume_and_damage_is_not_zero(void **state)
 {
 	const uint8_t a[16] = { 1 }, b[16] = { 2 };
 	uint64_t epoch = 99;
@@ -632,7 +632,7 @@ epochs_are_kept_by_volume_and_damage_is_not_zero(void **state)
 }
 
 static void
-a_file_is_replaced_whole_or_created_once(void **state)
+test_a_file_is_replaced_whole_or_created_once(void **state)
 {
 	char path[PATH_MAX], *text;
 	size_t length;
@@ -658,28 +658,28 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(names_that_could_harm_are_refused),
-		cmocka_unit_test(every_key_is_read_and_comments_are_passed_over),
-		cmocka_unit_test(the_sample_that_is_shipped_is_accepted),
-		cmocka_unit_test(what_is_left_out_gets_its_default),
-		cmocka_unit_test(faults_are_refused_with_file_line_key_and_remedy),
-		cmocka_unit_test(a_file_with_a_nul_is_refused),
-		cmocka_unit_test(all_faults_of_a_file_are_found_at_once),
-		cmocka_unit_test(a_name_that_can_not_be_is_named_and_the_rest_of_the_file_holds),
-		cmocka_unit_test(no_name_makes_a_file_unreadable),
-		cmocka_unit_test(of_two_rates_the_one_that_is_in_the_file_wins),
-		cmocka_unit_test(what_a_fault_quotes_ends_with_a_whole_character),
-		cmocka_unit_test(a_member_may_have_several_portals),
-		cmocka_unit_test(a_device_can_be_dropped_but_not_the_last_two),
-		SCRATCH_TEST(what_is_written_reads_back_and_is_roots_alone),
-		SCRATCH_TEST(the_list_is_sorted_and_holds_volumes_only),
-		SCRATCH_TEST(a_file_too_large_is_refused),
-		cmocka_unit_test(damaged_text_never_gives_a_configuration_out_of_bounds),
-		SCRATCH_TEST(a_fault_in_its_file_does_not_free_a_volumes_members),
-		SCRATCH_TEST(the_gateway_keeps_its_id),
-		SCRATCH_TEST(its_files_on_another_machine_are_another_gateway),
-		SCRATCH_TEST(epochs_are_kept_by_volume_and_damage_is_not_zero),
-		SCRATCH_TEST(a_file_is_replaced_whole_or_created_once),
+		cmocka_unit_test(test_names_that_could_harm_are_refused),
+		cmocka_unit_test(test_every_key_is_read_and_comments_are_passed_over),
+		cmocka_unit_test(test_the_sample_that_is_shipped_is_accepted),
+		cmocka_unit_test(test_what_is_left_out_gets_its_default),
+		cmocka_unit_test(test_faults_are_refused_with_file_line_key_and_remedy),
+		cmocka_unit_test(test_a_file_with_a_nul_is_refused),
+		cmocka_unit_test(test_all_faults_of_a_file_are_found_at_once),
+		cmocka_unit_test(test_a_name_that_can_not_be_is_named_and_the_rest_of_the_file_holds),
+		cmocka_unit_test(test_no_name_makes_a_file_unreadable),
+		cmocka_unit_test(test_of_two_rates_the_one_that_is_in_the_file_wins),
+		cmocka_unit_test(test_what_a_fault_quotes_ends_with_a_whole_character),
+		cmocka_unit_test(test_a_member_may_have_several_portals),
+		cmocka_unit_test(test_a_device_can_be_dropped_but_not_the_last_two),
+		SCRATCH_TEST(test_what_is_written_reads_back_and_is_roots_alone),
+		SCRATCH_TEST(test_the_list_is_sorted_and_holds_volumes_only),
+		SCRATCH_TEST(test_a_file_too_large_is_refused),
+		cmocka_unit_test(test_damaged_text_never_gives_a_configuration_out_of_bounds),
+		SCRATCH_TEST(test_a_fault_in_its_file_does_not_free_a_volumes_members),
+		SCRATCH_TEST(test_the_gateway_keeps_its_id),
+		SCRATCH_TEST(test_its_files_on_another_machine_are_another_gateway),
+		SCRATCH_TEST(test_epochs_are_kept_by_volume_and_damage_is_not_zero),
+		SCRATCH_TEST(test_a_file_is_replaced_whole_or_created_once),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

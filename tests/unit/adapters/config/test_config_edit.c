@@ -104,7 +104,7 @@ begin(void)
 }
 
 static void
-what_is_written_unchanged_is_not_touched(void **state)
+test_what_is_written_unchanged_is_not_touched(void **state)
 {
 	begin();
 	must(volume_config_write(&config, &fault));
@@ -112,7 +112,7 @@ what_is_written_unchanged_is_not_touched(void **state)
 }
 
 static void
-a_value_is_replaced_in_its_line(void **state)
+test_a_value_is_replaced_in_its_line(void **state)
 {
 	begin();
 	config.sync_rate_max = 30 << 20;
@@ -121,7 +121,7 @@ a_value_is_replaced_in_its_line(void **state)
 }
 
 static void
-a_key_that_was_a_comment_gets_a_line_below_it(void **state)
+test_a_key_that_was_a_comment_gets_a_line_below_it(void **state)
 {
 	begin();
 	config.sync_rate_min = 1 << 20;
@@ -130,7 +130,7 @@ a_key_that_was_a_comment_gets_a_line_below_it(void **state)
 }
 
 static void
-a_key_that_was_nowhere_follows_the_last(void **state)
+test_a_key_that_was_nowhere_follows_the_last(void **state)
 {
 	begin();
 	config.error_limit = 3;
@@ -139,7 +139,7 @@ a_key_that_was_nowhere_follows_the_last(void **state)
 }
 
 static void
-devices_come_and_go_with_their_lines(void **state)
+test_devices_come_and_go_with_their_lines(void **state)
 {
 	begin();
 	config.devices[config.device_count++] = device("h4,g4/iqn.x:a/0");
@@ -165,7 +165,7 @@ devices_come_and_go_with_their_lines(void **state)
 }
 
 static void
-a_file_keeps_its_mode_and_faults_keep_a_file(void **state)
+test_a_file_keeps_its_mode_and_faults_keep_a_file(void **state)
 {
 	char path[PATH_MAX];
 	struct stat status;
@@ -185,7 +185,7 @@ a_file_keeps_its_mode_and_faults_keep_a_file(void **state)
 }
 
 static void
-a_link_stays_and_what_it_leads_to_is_changed(void **state)
+test_a_link_stays_and_what_it_leads_to_is_changed(void **state)
 {
 	char path[PATH_MAX], folder[PATH_MAX], target[PATH_MAX];
 	struct stat status;
@@ -213,7 +213,7 @@ a_link_stays_and_what_it_leads_to_is_changed(void **state)
 }
 
 static void
-a_link_to_nowhere_becomes_a_file(void **state)
+test_a_link_to_nowhere_becomes_a_file(void **state)
 {
 	char path[PATH_MAX];
 
@@ -227,7 +227,7 @@ a_link_to_nowhere_becomes_a_file(void **state)
 }
 
 static void
-a_file_keeps_its_owner_and_group(void **state)
+test_a_file_keeps_its_owner_and_group(void **state)
 {
 	char path[PATH_MAX];
 	mode_t mask;
@@ -250,7 +250,7 @@ a_file_keeps_its_owner_and_group(void **state)
 }
 
 static void
-a_new_file_explains_every_key_and_says_what_it_should(void **state)
+test_a_new_file_explains_every_key_and_says_what_it_should(void **state)
 {
 	char *text;
 
@@ -343,7 +343,7 @@ lines_kept(const char *text, const char *other)
 }
 
 static void
-an_odd_file_says_what_it_should_and_keeps_its_other_lines(void **state)
+test_an_odd_file_says_what_it_should_and_keeps_its_other_lines(void **state)
 {
 	uint64_t seed = 0x636f6e66ull;
 	char text[4096], *after;
@@ -378,7 +378,7 @@ an_odd_file_says_what_it_should_and_keeps_its_other_lines(void **state)
 /* --- gateway.conf --- */
 
 static void
-what_a_volume_does_not_say_the_gateway_does(void **state)
+test_what_a_volume_does_not_say_the_gateway_does(void **state)
 {
 	begin();
 	assert_int_equal(config.give_up_seconds, 5);
@@ -397,7 +397,7 @@ what_a_volume_does_not_say_the_gateway_does(void **state)
 
 /* What fits there need not fit beside what stands here. */
 static void
-a_rate_of_the_gateway_gives_way_to_the_volumes(void **state)
+test_a_rate_of_the_gateway_gives_way_to_the_volumes(void **state)
 {
 	begin();
 	write_file("etc/gateway.conf", "[volumes]\nsync_rate_min = 200M\n");
@@ -415,7 +415,7 @@ a_rate_of_the_gateway_gives_way_to_the_volumes(void **state)
 }
 
 static void
-a_fault_of_the_gateway_keeps_no_volume_from_starting(void **state)
+test_a_fault_of_the_gateway_keeps_no_volume_from_starting(void **state)
 {
 	static struct gateway_file gateway;
 	static struct config_faults faults;
@@ -437,7 +437,7 @@ a_fault_of_the_gateway_keeps_no_volume_from_starting(void **state)
 }
 
 static void
-the_gateways_file_keeps_all_but_the_spares(void **state)
+test_the_gateways_file_keeps_all_but_the_spares(void **state)
 {
 	static const char before[] = "# ours\n[notify]\nmail = a@example.org\nmail = b\nseverity = error\n\n[spares]\n# shelf\n"
 				     "spare = h1/iqn.x:a/0 size=67108864 block=512\n[exporter]\nport=1\n";
@@ -461,7 +461,7 @@ the_gateways_file_keeps_all_but_the_spares(void **state)
 }
 
 static void
-bad_values_of_the_gateway_are_named(void **state)
+test_bad_values_of_the_gateway_are_named(void **state)
 {
 	static const struct {
 		const char *text, *named;
@@ -499,7 +499,7 @@ bad_values_of_the_gateway_are_named(void **state)
 }
 
 static void
-the_template_of_the_gateway_has_every_key_and_no_fault(void **state)
+test_the_template_of_the_gateway_has_every_key_and_no_fault(void **state)
 {
 	static struct gateway_file gateway;
 	static struct config_faults faults;
@@ -536,23 +536,23 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		SCRATCH_TEST(what_is_written_unchanged_is_not_touched),
-		SCRATCH_TEST(a_value_is_replaced_in_its_line),
-		SCRATCH_TEST(a_key_that_was_a_comment_gets_a_line_below_it),
-		SCRATCH_TEST(a_key_that_was_nowhere_follows_the_last),
-		SCRATCH_TEST(devices_come_and_go_with_their_lines),
-		SCRATCH_TEST(a_file_keeps_its_mode_and_faults_keep_a_file),
-		SCRATCH_TEST(a_link_stays_and_what_it_leads_to_is_changed),
-		SCRATCH_TEST(a_link_to_nowhere_becomes_a_file),
-		SCRATCH_TEST(a_file_keeps_its_owner_and_group),
-		SCRATCH_TEST(a_new_file_explains_every_key_and_says_what_it_should),
-		SCRATCH_TEST(an_odd_file_says_what_it_should_and_keeps_its_other_lines),
-		SCRATCH_TEST(what_a_volume_does_not_say_the_gateway_does),
-		SCRATCH_TEST(a_rate_of_the_gateway_gives_way_to_the_volumes),
-		SCRATCH_TEST(a_fault_of_the_gateway_keeps_no_volume_from_starting),
-		SCRATCH_TEST(the_gateways_file_keeps_all_but_the_spares),
-		SCRATCH_TEST(bad_values_of_the_gateway_are_named),
-		SCRATCH_TEST(the_template_of_the_gateway_has_every_key_and_no_fault),
+		SCRATCH_TEST(test_what_is_written_unchanged_is_not_touched),
+		SCRATCH_TEST(test_a_value_is_replaced_in_its_line),
+		SCRATCH_TEST(test_a_key_that_was_a_comment_gets_a_line_below_it),
+		SCRATCH_TEST(test_a_key_that_was_nowhere_follows_the_last),
+		SCRATCH_TEST(test_devices_come_and_go_with_their_lines),
+		SCRATCH_TEST(test_a_file_keeps_its_mode_and_faults_keep_a_file),
+		SCRATCH_TEST(test_a_link_stays_and_what_it_leads_to_is_changed),
+		SCRATCH_TEST(test_a_link_to_nowhere_becomes_a_file),
+		SCRATCH_TEST(test_a_file_keeps_its_owner_and_group),
+		SCRATCH_TEST(test_a_new_file_explains_every_key_and_says_what_it_should),
+		SCRATCH_TEST(test_an_odd_file_says_what_it_should_and_keeps_its_other_lines),
+		SCRATCH_TEST(test_what_a_volume_does_not_say_the_gateway_does),
+		SCRATCH_TEST(test_a_rate_of_the_gateway_gives_way_to_the_volumes),
+		SCRATCH_TEST(test_a_fault_of_the_gateway_keeps_no_volume_from_starting),
+		SCRATCH_TEST(test_the_gateways_file_keeps_all_but_the_spares),
+		SCRATCH_TEST(test_bad_values_of_the_gateway_are_named),
+		SCRATCH_TEST(test_the_template_of_the_gateway_has_every_key_and_no_fault),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

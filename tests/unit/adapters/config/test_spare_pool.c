@@ -44,7 +44,7 @@ add(const char *text, uint64_t size_bytes, uint32_t block_bytes)
 }
 
 static void
-what_is_added_reads_back_and_is_roots_alone(void **state)
+test_what_is_added_reads_back_and_is_roots_alone(void **state)
 {
 	struct pool_spare twice = spare("h,g:1/iqn.x:a/1", 64 * MIB, 512);
 	static struct spare_pool pool;
@@ -71,7 +71,7 @@ what_is_added_reads_back_and_is_roots_alone(void **state)
 }
 
 static void
-the_smallest_that_fits_is_chosen(void **state)
+test_the_smallest_that_fits_is_chosen(void **state)
 {
 	static struct spare_pool pool;
 	struct device_address passed[2];
@@ -98,7 +98,7 @@ refuse(void *owner, struct fault *out)
 }
 
 static void
-one_that_can_not_be_handed_over_stays(void **state)
+test_one_that_can_not_be_handed_over_stays(void **state)
 {
 	struct pool_spare only = spare("h/iqn.x:a/1", 64 * MIB, 512);
 	static struct spare_pool pool;
@@ -111,7 +111,7 @@ one_that_can_not_be_handed_over_stays(void **state)
 }
 
 static void
-of_many_processes_one_gets_it(void **state)
+test_of_many_processes_one_gets_it(void **state)
 {
 	struct pool_spare only = spare("h/iqn.x:a/1", 64 * MIB, 512);
 	pid_t children[TAKERS];
@@ -132,7 +132,7 @@ of_many_processes_one_gets_it(void **state)
 }
 
 static void
-a_full_pool_takes_no_more(void **state)
+test_a_full_pool_takes_no_more(void **state)
 {
 	struct pool_spare more = spare("h/iqn.x:more/1", 64 * MIB, 512);
 	char text[64];
@@ -145,7 +145,7 @@ a_full_pool_takes_no_more(void **state)
 }
 
 static void
-a_broken_file_is_never_overwritten(void **state)
+test_a_broken_file_is_never_overwritten(void **state)
 {
 	static const char *const broken[] = {
 		"[spares]\nspare = h/iqn.x:b/1 size=67108864 block=512\nspare = oops\n",
@@ -174,7 +174,7 @@ a_broken_file_is_never_overwritten(void **state)
 }
 
 static void
-damaged_text_never_gives_a_pool_out_of_bounds(void **state)
+test_damaged_text_never_gives_a_pool_out_of_bounds(void **state)
 {
 	static const char good[] = "# what is damaged in a comment is accepted\n[spares]\n"
 				   "spare = h/iqn.x:a/1 size=67108864 block=512\n";
@@ -213,13 +213,13 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		SCRATCH_TEST(what_is_added_reads_back_and_is_roots_alone),
-		SCRATCH_TEST(the_smallest_that_fits_is_chosen),
-		SCRATCH_TEST(one_that_can_not_be_handed_over_stays),
-		SCRATCH_TEST(of_many_processes_one_gets_it),
-		SCRATCH_TEST(a_full_pool_takes_no_more),
-		SCRATCH_TEST(a_broken_file_is_never_overwritten),
-		cmocka_unit_test(damaged_text_never_gives_a_pool_out_of_bounds),
+		SCRATCH_TEST(test_what_is_added_reads_back_and_is_roots_alone),
+		SCRATCH_TEST(test_the_smallest_that_fits_is_chosen),
+		SCRATCH_TEST(test_one_that_can_not_be_handed_over_stays),
+		SCRATCH_TEST(test_of_many_processes_one_gets_it),
+		SCRATCH_TEST(test_a_full_pool_takes_no_more),
+		SCRATCH_TEST(test_a_broken_file_is_never_overwritten),
+		cmocka_unit_test(test_damaged_text_never_gives_a_pool_out_of_bounds),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

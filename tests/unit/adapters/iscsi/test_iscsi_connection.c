@@ -49,7 +49,7 @@ write_with(struct iscsi_negotiated agreed)
 }
 
 static void
-writes_go_out_as_the_target_wants_them(void **state)
+test_writes_go_out_as_the_target_wants_them(void **state)
 {
 	for (int kind = 0; kind < 16; kind++) {
 		struct iscsi_negotiated agreed = plain;
@@ -64,7 +64,7 @@ writes_go_out_as_the_target_wants_them(void **state)
 }
 
 static void
-several_r2ts_at_once_are_answered_in_their_order(void **state)
+test_several_r2ts_at_once_are_answered_in_their_order(void **state)
 {
 	static struct job job;
 	uint32_t tag;
@@ -103,7 +103,7 @@ bad_r2t(uint32_t length, uint32_t number, uint32_t offset, uint32_t wanted)
 }
 
 static void
-r2ts_that_do_not_fit_end_the_connection(void **state)
+test_r2ts_that_do_not_fit_end_the_connection(void **state)
 {
 	bad_r2t(65536, 1, 8192, 8192);		/* not the first */
 	bad_r2t(65536, 0, 4096, 8192);		/* asks again */
@@ -114,7 +114,7 @@ r2ts_that_do_not_fit_end_the_connection(void **state)
 }
 
 static void
-good_is_not_believed_before_the_data_was_asked_for(void **state)
+test_good_is_not_believed_before_the_data_was_asked_for(void **state)
 {
 	static struct job job;
 
@@ -129,7 +129,7 @@ good_is_not_believed_before_the_data_was_asked_for(void **state)
 }
 
 static void
-a_response_code_is_no_success(void **state)
+test_a_response_code_is_no_success(void **state)
 {
 	static struct job job;
 
@@ -171,14 +171,14 @@ early_answer(uint32_t length)
 }
 
 static void
-an_early_answer_is_held_until_the_memory_is_free(void **state)
+test_an_early_answer_is_held_until_the_memory_is_free(void **state)
 {
 	early_answer(524288);	/* half of it was never asked for */
 	early_answer(262144);	/* all of it is in the PDU that is being sent */
 }
 
 static void
-a_ping_is_answered_in_the_midst_of_a_burst(void **state)
+test_a_ping_is_answered_in_the_midst_of_a_burst(void **state)
 {
 	static struct job job;
 	static struct pdu pdu;
@@ -213,7 +213,7 @@ a_ping_is_answered_in_the_midst_of_a_burst(void **state)
 }
 
 static void
-more_pings_than_answers_taken_end_the_connection(void **state)
+test_more_pings_than_answers_taken_end_the_connection(void **state)
 {
 	int error = 0;
 
@@ -229,7 +229,7 @@ more_pings_than_answers_taken_end_the_connection(void **state)
 /* --- the window --- */
 
 static void
-no_more_commands_leave_than_the_target_takes(void **state)
+test_no_more_commands_leave_than_the_target_takes(void **state)
 {
 	static struct job jobs[8];
 	static struct pdu pdu;
@@ -273,7 +273,7 @@ no_more_commands_leave_than_the_target_takes(void **state)
 /* --- the rest --- */
 
 static void
-sense_data_is_taken_as_far_as_it_goes(void **state)
+test_sense_data_is_taken_as_far_as_it_goes(void **state)
 {
 	static struct job job;
 	uint8_t header[48], data[600] = { 0, 18, 0x70, 0, 3, [14] = 0x11, [15] = 0x04 };
@@ -297,7 +297,7 @@ sense_data_is_taken_as_far_as_it_goes(void **state)
 }
 
 static void
-abort_task_names_the_task(void **state)
+test_abort_task_names_the_task(void **state)
 {
 	static struct job job;
 	static struct pdu pdu;
@@ -325,7 +325,7 @@ abort_task_names_the_task(void **state)
 }
 
 static void
-an_answer_that_comes_twice_ends_the_connection(void **state)
+test_an_answer_that_comes_twice_ends_the_connection(void **state)
 {
 	static struct job job;
 	uint32_t tag;
@@ -344,7 +344,7 @@ an_answer_that_comes_twice_ends_the_connection(void **state)
 }
 
 static void
-status_numbers_are_acknowledged(void **state)
+test_status_numbers_are_acknowledged(void **state)
 {
 	static struct job job;
 	static struct pdu pdu;
@@ -377,7 +377,7 @@ message(uint8_t opcode, uint8_t event, bool ends)
 }
 
 static void
-messages_and_rejections(void **state)
+test_messages_and_rejections(void **state)
 {
 	message(0x32, 0, false);
 	message(0x32, 1, true);
@@ -394,20 +394,20 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(writes_go_out_as_the_target_wants_them),
-		cmocka_unit_test(several_r2ts_at_once_are_answered_in_their_order),
-		cmocka_unit_test(r2ts_that_do_not_fit_end_the_connection),
-		cmocka_unit_test(good_is_not_believed_before_the_data_was_asked_for),
-		cmocka_unit_test(a_response_code_is_no_success),
-		cmocka_unit_test(an_early_answer_is_held_until_the_memory_is_free),
-		cmocka_unit_test(a_ping_is_answered_in_the_midst_of_a_burst),
-		cmocka_unit_test(more_pings_than_answers_taken_end_the_connection),
-		cmocka_unit_test(no_more_commands_leave_than_the_target_takes),
-		cmocka_unit_test(sense_data_is_taken_as_far_as_it_goes),
-		cmocka_unit_test(abort_task_names_the_task),
-		cmocka_unit_test(an_answer_that_comes_twice_ends_the_connection),
-		cmocka_unit_test(status_numbers_are_acknowledged),
-		cmocka_unit_test(messages_and_rejections),
+		cmocka_unit_test(test_writes_go_out_as_the_target_wants_them),
+		cmocka_unit_test(test_several_r2ts_at_once_are_answered_in_their_order),
+		cmocka_unit_test(test_r2ts_that_do_not_fit_end_the_connection),
+		cmocka_unit_test(test_good_is_not_believed_before_the_data_was_asked_for),
+		cmocka_unit_test(test_a_response_code_is_no_success),
+		cmocka_unit_test(test_an_early_answer_is_held_until_the_memory_is_free),
+		cmocka_unit_test(test_a_ping_is_answered_in_the_midst_of_a_burst),
+		cmocka_unit_test(test_more_pings_than_answers_taken_end_the_connection),
+		cmocka_unit_test(test_no_more_commands_leave_than_the_target_takes),
+		cmocka_unit_test(test_sense_data_is_taken_as_far_as_it_goes),
+		cmocka_unit_test(test_abort_task_names_the_task),
+		cmocka_unit_test(test_an_answer_that_comes_twice_ends_the_connection),
+		cmocka_unit_test(test_status_numbers_are_acknowledged),
+		cmocka_unit_test(test_messages_and_rejections),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

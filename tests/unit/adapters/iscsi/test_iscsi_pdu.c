@@ -23,7 +23,7 @@ assert_digest(const uint8_t *bytes, size_t length, const uint8_t expected[4])
 }
 
 static void
-digests_are_those_of_the_standard(void **state)
+test_digests_are_those_of_the_standard(void **state)
 {
 	static const uint8_t read_10[48] = {
 		0x01, 0xc0, [16] = 0x14, [22] = 0x04, [27] = 0x14, [31] = 0x18, 0x28, [40] = 0x02,
@@ -44,7 +44,7 @@ digests_are_those_of_the_standard(void **state)
 }
 
 static void
-a_command_has_its_fields_where_they_belong(void **state)
+test_a_command_has_its_fields_where_they_belong(void **state)
 {
 	static const uint8_t cdb[16] = { 0x8a, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15 };
 	static const uint8_t expected[48] = {
@@ -70,7 +70,7 @@ a_command_has_its_fields_where_they_belong(void **state)
 }
 
 static void
-data_out_has_its_fields_where_they_belong(void **state)
+test_data_out_has_its_fields_where_they_belong(void **state)
 {
 	static const uint8_t expected[48] = {
 		0x05, 0x80, 0, 0, 0, 0, 0x02, 0x00,
@@ -91,7 +91,7 @@ data_out_has_its_fields_where_they_belong(void **state)
 }
 
 static void
-task_management_and_logout_are_immediate(void **state)
+test_task_management_and_logout_are_immediate(void **state)
 {
 	static const uint8_t lun[8] = { 0, 3 };
 	uint8_t bytes[48];
@@ -111,7 +111,7 @@ task_management_and_logout_are_immediate(void **state)
 }
 
 static void
-headers_of_the_target_are_understood(void **state)
+test_headers_of_the_target_are_understood(void **state)
 {
 	static const uint8_t data_in[48] = {
 		0x25, 0x83, 0, 0x02, 1, 0, 2, 0, [19] = 5, [27] = 6, [31] = 7, [35] = 8, [39] = 9,
@@ -144,7 +144,7 @@ headers_of_the_target_are_understood(void **state)
 }
 
 static void
-only_what_targets_send_is_accepted(void **state)
+test_only_what_targets_send_is_accepted(void **state)
 {
 	static const uint8_t known[] = { 0x20, 0x21, 0x22, 0x23, 0x24, 0x25, 0x26, 0x31, 0x32, 0x3f };
 	struct iscsi_header header;
@@ -159,7 +159,7 @@ only_what_targets_send_is_accepted(void **state)
 }
 
 static void
-serial_numbers_wrap(void **state)
+test_serial_numbers_wrap(void **state)
 {
 	assert_true(iscsi_before(1, 2));
 	assert_false(iscsi_before(2, 2));
@@ -168,7 +168,7 @@ serial_numbers_wrap(void **state)
 }
 
 static void
-padding_goes_to_four(void **state)
+test_padding_goes_to_four(void **state)
 {
 	assert_int_equal(iscsi_padding_bytes(0), 0);
 	assert_int_equal(iscsi_padding_bytes(1), 3);
@@ -177,7 +177,7 @@ padding_goes_to_four(void **state)
 }
 
 static void
-keys_of_a_login_are_taken_where_they_make_sense(void **state)
+test_keys_of_a_login_are_taken_where_they_make_sense(void **state)
 {
 	static const char keys[] = "InitialR2T=No\0ImmediateData=No\0FirstBurstLength=8192\0MaxBurstLength=1048576\0"
 				   "MaxRecvDataSegmentLength=0x4000\0HeaderDigest=CRC32C\0DataDigest=None\0TargetPortalGroupTag=3";
@@ -208,15 +208,15 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(digests_are_those_of_the_standard),
-		cmocka_unit_test(a_command_has_its_fields_where_they_belong),
-		cmocka_unit_test(data_out_has_its_fields_where_they_belong),
-		cmocka_unit_test(task_management_and_logout_are_immediate),
-		cmocka_unit_test(headers_of_the_target_are_understood),
-		cmocka_unit_test(only_what_targets_send_is_accepted),
-		cmocka_unit_test(serial_numbers_wrap),
-		cmocka_unit_test(padding_goes_to_four),
-		cmocka_unit_test(keys_of_a_login_are_taken_where_they_make_sense),
+		cmocka_unit_test(test_digests_are_those_of_the_standard),
+		cmocka_unit_test(test_a_command_has_its_fields_where_they_belong),
+		cmocka_unit_test(test_data_out_has_its_fields_where_they_belong),
+		cmocka_unit_test(test_task_management_and_logout_are_immediate),
+		cmocka_unit_test(test_headers_of_the_target_are_understood),
+		cmocka_unit_test(test_only_what_targets_send_is_accepted),
+		cmocka_unit_test(test_serial_numbers_wrap),
+		cmocka_unit_test(test_padding_goes_to_four),
+		cmocka_unit_test(test_keys_of_a_login_are_taken_where_they_make_sense),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -45,7 +45,7 @@ read_in_pieces(struct iscsi_negotiated agreed, uint32_t piece, bool status_insid
 }
 
 static void
-reads_arrive_whole_in_pieces_of_any_size(void **state)
+test_reads_arrive_whole_in_pieces_of_any_size(void **state)
 {
 	/* 9308: a header ends beyond the end of the receive buffer. */
 	static const uint32_t pieces[] = { 512, 8192, 9308, 65536, 131072 };
@@ -87,7 +87,7 @@ wait_until_there(int fd, int bytes)
 }
 
 static void
-the_window_of_a_near_target_is_bounded(void **state)
+test_the_window_of_a_near_target_is_bounded(void **state)
 {
 	int sockets[2], bytes = 0;
 	socklen_t length = sizeof(bytes);
@@ -113,7 +113,7 @@ the_window_of_a_near_target_is_bounded(void **state)
 
 /* Packet by packet, as a target sends that hands its pages to the network one by one. */
 static void
-long_data_wakes_once(void **state)
+test_long_data_wakes_once(void **state)
 {
 	static struct job job;
 	static uint8_t source[65536];
@@ -156,7 +156,7 @@ long_data_wakes_once(void **state)
 
 /* As above, but what comes is of no command: a long ping, or the sense data of one that never ends. */
 static void
-what_belongs_to_no_command_is_no_progress(void **state)
+test_what_belongs_to_no_command_is_no_progress(void **state)
 {
 	static const uint8_t opcodes[] = { 0x20, 0x21, 0x22, 0x26, 0x32, 0x3f };
 	static const uint8_t source[65536];
@@ -191,7 +191,7 @@ what_belongs_to_no_command_is_no_progress(void **state)
 
 /* What the target's window holds back is not on its way, whatever else its kernel takes. */
 static void
-a_task_is_leaving_until_all_of_it_has_left(void **state)
+test_a_task_is_leaving_until_all_of_it_has_left(void **state)
 {
 	static struct job first, second;
 	static struct pdu pdu;
@@ -276,7 +276,7 @@ damaged_read(enum damage damage)
 
 /* GOOD, with flags that say this and that of a part of a read that came. */
 static void
-what_came_counts_and_not_what_is_said_of_it(void **state)
+test_what_came_counts_and_not_what_is_said_of_it(void **state)
 {
 	static const struct { uint8_t flags; uint32_t said, came; enum scsi_residual status; uint32_t residual; } kinds[] = {
 		{ 0, 0, 4096, SCSI_RESIDUAL_NO_RESIDUAL, 0 },
@@ -319,7 +319,7 @@ what_came_counts_and_not_what_is_said_of_it(void **state)
 }
 
 static void
-damaged_data_is_never_taken_for_good(void **state)
+test_damaged_data_is_never_taken_for_good(void **state)
 {
 	for (int damage = HEADER_DIGEST; damage <= STATUS_EARLY; damage++)
 		damaged_read((enum damage)damage);
@@ -327,7 +327,7 @@ damaged_data_is_never_taken_for_good(void **state)
 
 /* Cut at every place: before, inside and behind the data that has come so far. */
 static void
-a_diverted_read_is_received_and_not_stored(void **state)
+test_a_diverted_read_is_received_and_not_stored(void **state)
 {
 	static struct job job;
 	static uint8_t source[65536];
@@ -367,14 +367,14 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(reads_arrive_whole_in_pieces_of_any_size),
-		cmocka_unit_test(the_window_of_a_near_target_is_bounded),
-		cmocka_unit_test(long_data_wakes_once),
-		cmocka_unit_test(what_belongs_to_no_command_is_no_progress),
-		cmocka_unit_test(a_task_is_leaving_until_all_of_it_has_left),
-		cmocka_unit_test(what_came_counts_and_not_what_is_said_of_it),
-		cmocka_unit_test(damaged_data_is_never_taken_for_good),
-		cmocka_unit_test(a_diverted_read_is_received_and_not_stored),
+		cmocka_unit_test(test_reads_arrive_whole_in_pieces_of_any_size),
+		cmocka_unit_test(test_the_window_of_a_near_target_is_bounded),
+		cmocka_unit_test(test_long_data_wakes_once),
+		cmocka_unit_test(test_what_belongs_to_no_command_is_no_progress),
+		cmocka_unit_test(test_a_task_is_leaving_until_all_of_it_has_left),
+		cmocka_unit_test(test_what_came_counts_and_not_what_is_said_of_it),
+		cmocka_unit_test(test_damaged_data_is_never_taken_for_good),
+		cmocka_unit_test(test_a_diverted_read_is_received_and_not_stored),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

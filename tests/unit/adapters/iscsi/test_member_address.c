@@ -44,7 +44,7 @@ refuses(const char *text, const char *word)
 }
 
 static void
-portals_are_hosts_or_addresses_with_a_port(void **state)
+test_portals_are_hosts_or_addresses_with_a_port(void **state)
 {
 	takes("10.0.0.1:3260/iqn.2026-01.org.example:t0/0", "10.0.0.1:3260", "iqn.2026-01.org.example:t0", 0);
 	takes("10.0.0.1/iqn.x/7", "10.0.0.1:3260", "iqn.x", 7);
@@ -55,7 +55,7 @@ portals_are_hosts_or_addresses_with_a_port(void **state)
 }
 
 static void
-bad_portals_are_refused(void **state)
+test_bad_portals_are_refused(void **state)
 {
 	refuses("/iqn.x/0", "host");
 	refuses(":3260/iqn.x/0", "host");
@@ -76,7 +76,7 @@ bad_portals_are_refused(void **state)
 }
 
 static void
-bad_targets_and_luns_are_refused(void **state)
+test_bad_targets_and_luns_are_refused(void **state)
 {
 	char name[300];
 
@@ -101,7 +101,7 @@ bad_targets_and_luns_are_refused(void **state)
 }
 
 static void
-the_longest_names_fit_and_come_back_the_same(void **state)
+test_the_longest_names_fit_and_come_back_the_same(void **state)
 {
 	struct member_address address;
 	struct fault fault;
@@ -118,7 +118,7 @@ the_longest_names_fit_and_come_back_the_same(void **state)
 }
 
 static void
-random_bytes_never_crash_and_what_is_taken_comes_back(void **state)
+test_random_bytes_never_crash_and_what_is_taken_comes_back(void **state)
 {
 	static const char alphabet[] = "a1.:[]/%-iqn \n\x01\xff";
 	unsigned int seed = 1;
@@ -197,7 +197,7 @@ refuses_file(int error, const char *word)
 }
 
 static void
-two_lines_are_user_and_secret(void **state)
+test_two_lines_are_user_and_secret(void **state)
 {
 	static const char *const texts[] = { "joe\nsecret of joe\n", "joe\nsecret of joe",
 					     "joe\r\nsecret of joe\r\n", "joe\nsecret of joe\n\n" };
@@ -217,7 +217,7 @@ two_lines_are_user_and_secret(void **state)
 }
 
 static void
-other_contents_are_refused_without_showing_them(void **state)
+test_other_contents_are_refused_without_showing_them(void **state)
 {
 	char longer[2048];
 
@@ -241,7 +241,7 @@ other_contents_are_refused_without_showing_them(void **state)
 }
 
 static void
-files_that_others_could_read_or_replace_are_refused(void **state)
+test_files_that_others_could_read_or_replace_are_refused(void **state)
 {
 	if (geteuid() != 0)
 		skip();
@@ -256,7 +256,7 @@ files_that_others_could_read_or_replace_are_refused(void **state)
 }
 
 static void
-what_is_no_file_is_refused(void **state)
+test_what_is_no_file_is_refused(void **state)
 {
 	struct iscsi_credentials credentials = { 0 };
 	struct fault fault;
@@ -275,17 +275,17 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(portals_are_hosts_or_addresses_with_a_port),
-		cmocka_unit_test(bad_portals_are_refused),
-		cmocka_unit_test(bad_targets_and_luns_are_refused),
-		cmocka_unit_test(the_longest_names_fit_and_come_back_the_same),
-		cmocka_unit_test(random_bytes_never_crash_and_what_is_taken_comes_back),
-		cmocka_unit_test_setup_teardown(two_lines_are_user_and_secret, make_file, remove_file),
-		cmocka_unit_test_setup_teardown(other_contents_are_refused_without_showing_them, make_file,
+		cmocka_unit_test(test_portals_are_hosts_or_addresses_with_a_port),
+		cmocka_unit_test(test_bad_portals_are_refused),
+		cmocka_unit_test(test_bad_targets_and_luns_are_refused),
+		cmocka_unit_test(test_the_longest_names_fit_and_come_back_the_same),
+		cmocka_unit_test(test_random_bytes_never_crash_and_what_is_taken_comes_back),
+		cmocka_unit_test_setup_teardown(test_two_lines_are_user_and_secret, make_file, remove_file),
+		cmocka_unit_test_setup_teardown(test_other_contents_are_refused_without_showing_them, make_file,
 						remove_file),
-		cmocka_unit_test_setup_teardown(files_that_others_could_read_or_replace_are_refused, make_file,
+		cmocka_unit_test_setup_teardown(test_files_that_others_could_read_or_replace_are_refused, make_file,
 						remove_file),
-		cmocka_unit_test_setup_teardown(what_is_no_file_is_refused, make_file, remove_file),
+		cmocka_unit_test_setup_teardown(test_what_is_no_file_is_refused, make_file, remove_file),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

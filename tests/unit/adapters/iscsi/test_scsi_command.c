@@ -21,7 +21,7 @@ answer(const void *bytes, uint32_t length)
 }
 
 static void
-capacities_that_make_no_sense_are_refused(void **state)
+test_capacities_that_make_no_sense_are_refused(void **state)
 {
 	static const uint8_t good[12] = { 0, 0, 0, 0, 0, 1, 0xff, 0xff, 0, 0, 2, 0 };
 	static const uint8_t no_power[12] = { 0, 0, 0, 0, 0, 1, 0xff, 0xff, 0, 0, 2, 8 };
@@ -47,7 +47,7 @@ capacities_that_make_no_sense_are_refused(void **state)
 }
 
 static void
-a_capacity_asked_beside_the_data_counts_as_far_as_it_came(void **state)
+test_a_capacity_asked_beside_the_data_counts_as_far_as_it_came(void **state)
 {
 	static const uint8_t cdb_16[16] = { 0x9e, 0x10, [13] = SCSI_CAPACITY_BYTES };
 	static const uint8_t cdb_10[10] = { 0x25 };
@@ -80,7 +80,7 @@ a_capacity_asked_beside_the_data_counts_as_far_as_it_came(void **state)
 }
 
 static void
-every_sense_key_has_a_name(void **state)
+test_every_sense_key_has_a_name(void **state)
 {
 	struct scsi_task task = { .sense = { .error_type = 0x70, .key = SCSI_SENSE_MEDIUM_ERROR, .ascq = 0x1100 } };
 	char text[64];
@@ -95,7 +95,7 @@ every_sense_key_has_a_name(void **state)
 }
 
 static void
-a_mode_answer_without_caching_page_counts_as_a_volatile_cache(void **state)
+test_a_mode_answer_without_caching_page_counts_as_a_volatile_cache(void **state)
 {
 	static const uint8_t plain[4] = { 3, 0, 0x90, 0 };
 	static const uint8_t through[20] = { 19, 0, 0x10, 0, 0x88, 0x12, 0x00 };
@@ -122,7 +122,7 @@ a_mode_answer_without_caching_page_counts_as_a_volatile_cache(void **state)
 }
 
 static void
-texts_come_without_padding_and_control_characters(void **state)
+test_texts_come_without_padding_and_control_characters(void **state)
 {
 	uint8_t inquiry[36] = { 0x05 };
 	static const uint8_t serial[] = { 0, 0x80, 0, 6, ' ', 'A', '\n', '1', ' ', ' ' };
@@ -147,7 +147,7 @@ texts_come_without_padding_and_control_characters(void **state)
 }
 
 static void
-the_best_designator_of_the_unit_is_taken(void **state)
+test_the_best_designator_of_the_unit_is_taken(void **state)
 {
 	static const uint8_t page[] = {
 		0, 0x83, 0, 36,
@@ -166,7 +166,7 @@ the_best_designator_of_the_unit_is_taken(void **state)
 }
 
 static void
-the_holder_of_a_reservation_is_read(void **state)
+test_the_holder_of_a_reservation_is_read(void **state)
 {
 	static const uint8_t none[8] = { 0, 0, 0, 7, 0, 0, 0, 0 };
 	static const uint8_t held[24] = { 0, 0, 0, 7, 0, 0, 0, 16, 1, 2, 3, 4, 5, 6, 7, 8, 0, 0, 0, 0, 0, 5 };
@@ -185,7 +185,7 @@ the_holder_of_a_reservation_is_read(void **state)
 }
 
 static void
-luns_beyond_the_answer_are_not_made_up(void **state)
+test_luns_beyond_the_answer_are_not_made_up(void **state)
 {
 	static const uint8_t list[24] = { 0, 0, 0, 16, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0x41, 0x00 };
 	unsigned int luns[4];
@@ -232,7 +232,7 @@ cache_lost(int type, int key, int ascq)
 }
 
 static void
-a_lost_cache_is_told_by_power_on_and_by_deferred_errors(void **state)
+test_a_lost_cache_is_told_by_power_on_and_by_deferred_errors(void **state)
 {
 	struct scsi_task old = task_with(0x71, 3, 0x0c00);
 
@@ -250,7 +250,7 @@ a_lost_cache_is_told_by_power_on_and_by_deferred_errors(void **state)
 }
 
 static void
-only_good_is_good(void **state)
+test_only_good_is_good(void **state)
 {
 	const struct scsi_task task = { 0 };
 
@@ -261,7 +261,7 @@ only_good_is_good(void **state)
 }
 
 static void
-sense_data_means_what_the_gateway_must_do(void **state)
+test_sense_data_means_what_the_gateway_must_do(void **state)
 {
 	assert_int_equal(judged(0x70, 6, 0x2900), SCSI_WAS_RESET);
 	assert_int_equal(judged(0x70, 6, 0x2907), SCSI_ATTENTION);
@@ -283,7 +283,7 @@ sense_data_means_what_the_gateway_must_do(void **state)
 }
 
 static void
-attentions_are_repeated_but_not_for_ever(void **state)
+test_attentions_are_repeated_but_not_for_ever(void **state)
 {
 	static const enum scsi_verdict at_once[] = { SCSI_ATTENTION, SCSI_WAS_RESET, SCSI_ABORTED, SCSI_TAKEN };
 	static const enum scsi_verdict never[] = {
@@ -309,7 +309,7 @@ attentions_are_repeated_but_not_for_ever(void **state)
 }
 
 static void
-random_answers_are_parsed_within_bounds(void **state)
+test_random_answers_are_parsed_within_bounds(void **state)
 {
 	unsigned int seed = 7;
 
@@ -344,19 +344,19 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(capacities_that_make_no_sense_are_refused),
-		cmocka_unit_test(a_capacity_asked_beside_the_data_counts_as_far_as_it_came),
-		cmocka_unit_test(every_sense_key_has_a_name),
-		cmocka_unit_test(a_mode_answer_without_caching_page_counts_as_a_volatile_cache),
-		cmocka_unit_test(texts_come_without_padding_and_control_characters),
-		cmocka_unit_test(the_best_designator_of_the_unit_is_taken),
-		cmocka_unit_test(the_holder_of_a_reservation_is_read),
-		cmocka_unit_test(luns_beyond_the_answer_are_not_made_up),
-		cmocka_unit_test(a_lost_cache_is_told_by_power_on_and_by_deferred_errors),
-		cmocka_unit_test(only_good_is_good),
-		cmocka_unit_test(sense_data_means_what_the_gateway_must_do),
-		cmocka_unit_test(attentions_are_repeated_but_not_for_ever),
-		cmocka_unit_test(random_answers_are_parsed_within_bounds),
+		cmocka_unit_test(test_capacities_that_make_no_sense_are_refused),
+		cmocka_unit_test(test_a_capacity_asked_beside_the_data_counts_as_far_as_it_came),
+		cmocka_unit_test(test_every_sense_key_has_a_name),
+		cmocka_unit_test(test_a_mode_answer_without_caching_page_counts_as_a_volatile_cache),
+		cmocka_unit_test(test_texts_come_without_padding_and_control_characters),
+		cmocka_unit_test(test_the_best_designator_of_the_unit_is_taken),
+		cmocka_unit_test(test_the_holder_of_a_reservation_is_read),
+		cmocka_unit_test(test_luns_beyond_the_answer_are_not_made_up),
+		cmocka_unit_test(test_a_lost_cache_is_told_by_power_on_and_by_deferred_errors),
+		cmocka_unit_test(test_only_good_is_good),
+		cmocka_unit_test(test_sense_data_means_what_the_gateway_must_do),
+		cmocka_unit_test(test_attentions_are_repeated_but_not_for_ever),
+		cmocka_unit_test(test_random_answers_are_parsed_within_bounds),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -65,7 +65,7 @@ check_row(const char *command, int which, const char *told)
 }
 
 static void
-the_table_for_administrators_is_what_initiators_are_told(void **state)
+test_the_table_for_administrators_is_what_initiators_are_told(void **state)
 {
 	FILE *table = fopen(IRAID_SOURCE_DIR "/docs/operating/sense.md", "r");
 	bool seen[RESULTS] = { false };
@@ -101,7 +101,7 @@ is_told(const struct engine_request *request, int result, uint8_t key, uint16_t 
 
 /* With MEDIUM ERROR Linux would repeat a flush that tells of a lost cache. */
 static void
-success_is_good_and_writes_of_any_kind_fail_in_a_way_that_is_not_repeated(void **state)
+test_success_is_good_and_writes_of_any_kind_fail_in_a_way_that_is_not_repeated(void **state)
 {
 	static const enum request_op writes[] = { REQUEST_WRITE, REQUEST_ZERO, REQUEST_COMPARE_WRITE, REQUEST_FLUSH };
 
@@ -115,7 +115,7 @@ success_is_good_and_writes_of_any_kind_fail_in_a_way_that_is_not_repeated(void *
 }
 
 static void
-sense_data_is_laid_out_as_the_standard_has_it(void **state)
+test_sense_data_is_laid_out_as_the_standard_has_it(void **state)
 {
 	static const uint8_t plain[18] = { 0x70, 0, 3, 0, 0, 0, 0, 10, 0, 0, 0, 0, 0x11, 0x00 };
 	static const uint8_t informed[18] = { 0xf0, 0, 14, 0x00, 0x01, 0x23, 0x45, 10, 0, 0, 0, 0, 0x1d, 0x00 };
@@ -135,9 +135,9 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(the_table_for_administrators_is_what_initiators_are_told),
-		cmocka_unit_test(success_is_good_and_writes_of_any_kind_fail_in_a_way_that_is_not_repeated),
-		cmocka_unit_test(sense_data_is_laid_out_as_the_standard_has_it),
+		cmocka_unit_test(test_the_table_for_administrators_is_what_initiators_are_told),
+		cmocka_unit_test(test_success_is_good_and_writes_of_any_kind_fail_in_a_way_that_is_not_repeated),
+		cmocka_unit_test(test_sense_data_is_laid_out_as_the_standard_has_it),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -232,7 +232,7 @@ unmap(int count, const uint64_t (*ranges)[2])
 }
 
 static void
-unmap_takes_all_descriptors_also_such_that_overlap_or_are_empty(void **state)
+test_unmap_takes_all_descriptors_also_such_that_overlap_or_are_empty(void **state)
 {
 	is_good(unmap(4, (const uint64_t[][2]){ { 10, 20 }, { 25, 10 }, { 100, 0 }, { BLOCKS - 1, 1 } }));
 	assert_int_equal(bench->zeros, 2);	/* neighbours are one */
@@ -250,7 +250,7 @@ unmap_takes_all_descriptors_also_such_that_overlap_or_are_empty(void **state)
 
 /* What is begun after the initiator has given the command up would land on what it wrote since. */
 static void
-nothing_is_begun_when_it_is_late(void **state)
+test_nothing_is_begun_when_it_is_late(void **state)
 {
 	bench->late_after = 2;
 	is_check(unmap(4, (const uint64_t[][2]){ { 0, 8 }, { 16, 8 }, { 32, 8 }, { 48, 8 } }), 0x0b, 0x2e02);
@@ -264,7 +264,7 @@ nothing_is_begun_when_it_is_late(void **state)
 
 /* What is repeated by the volume itself is the step that was under way; of earlier ones nobody knows. */
 static void
-a_cache_that_takes_an_earlier_step_along_fails_the_command(void **state)
+test_a_cache_that_takes_an_earlier_step_along_fails_the_command(void **state)
 {
 	bench->cache_lost_at = 2;
 	is_check(unmap(3, (const uint64_t[][2]){ { 0, 8 }, { 16, 8 }, { 32, 8 } }), 4, 0x0c00);
@@ -274,7 +274,7 @@ a_cache_that_takes_an_earlier_step_along_fails_the_command(void **state)
 }
 
 static void
-unmap_that_is_refused_did_nothing(void **state)
+test_unmap_that_is_refused_did_nothing(void **state)
 {
 	uint64_t many[257][2];
 	size_t length;
@@ -304,7 +304,7 @@ unmap_that_is_refused_did_nothing(void **state)
 }
 
 static void
-an_error_of_any_step_is_the_commands(void **state)
+test_an_error_of_any_step_is_the_commands(void **state)
 {
 	bench->fails_at = 2;
 	bench->error = -EIO;
@@ -324,7 +324,7 @@ an_error_of_any_step_is_the_commands(void **state)
 /* --- WRITE SAME --- */
 
 static void
-write_same_of_zeros_is_a_range_of_zeros(void **state)
+test_write_same_of_zeros_is_a_range_of_zeros(void **state)
 {
 	memset(bench->data, 0, bytes(1));
 	is_good(RUN(bytes(1), 0x41, 0, 0, 0, 0, 5, 0, 0, 10, 0));
@@ -340,7 +340,7 @@ write_same_of_zeros_is_a_range_of_zeros(void **state)
 }
 
 static void
-write_same_of_data_is_written_also_with_unmap(void **state)
+test_write_same_of_data_is_written_also_with_unmap(void **state)
 {
 	for (uint8_t unmaps = 0; unmaps <= 8; unmaps += 8) {
 		for (size_t i = 0; i < bytes(1); i++)
@@ -355,7 +355,7 @@ write_same_of_data_is_written_also_with_unmap(void **state)
 }
 
 static void
-write_same_keeps_to_the_limit_and_never_means_all_to_the_end(void **state)
+test_write_same_keeps_to_the_limit_and_never_means_all_to_the_end(void **state)
 {
 	is_check(RUN(0, 0x93, 0x01, 0, 0, 0, 0, 0, 0, 0x1f, 0x00, 0, 0, 0, 0, 0, 0), 5, 0x2400);
 	is_check(RUN(bytes(1), 0x41, 0x08, 0, 0, 0, 15, 0, 0, 0, 0), 5, 0x2400);
@@ -365,7 +365,7 @@ write_same_keeps_to_the_limit_and_never_means_all_to_the_end(void **state)
 }
 
 static void
-write_same_is_refused_for_what_is_not_there(void **state)
+test_write_same_is_refused_for_what_is_not_there(void **state)
 {
 	memset(bench->data, 0, bytes(2));
 	is_check(RUN(bytes(1), 0x41, 0x10, 0, 0, 0, 0, 0, 0, 1, 0), 5, 0x2400);	/* ANCHOR */
@@ -383,7 +383,7 @@ write_same_is_refused_for_what_is_not_there(void **state)
 /* --- COMPARE AND WRITE, READ(6), WRITE(6) --- */
 
 static void
-compare_and_write_is_one_request_with_both_halves(void **state)
+test_compare_and_write_is_one_request_with_both_halves(void **state)
 {
 	uint8_t most = (uint8_t)(65536 / bench->unit.block_bytes);
 
@@ -405,7 +405,7 @@ compare_and_write_is_one_request_with_both_halves(void **state)
 }
 
 static void
-six_byte_commands_of_length_0_mean_256_blocks(void **state)
+test_six_byte_commands_of_length_0_mean_256_blocks(void **state)
 {
 	size_t most = 300000 / bytes(1) < 256 ? 300000 / bytes(1) : 256;
 
@@ -426,7 +426,7 @@ six_byte_commands_of_length_0_mean_256_blocks(void **state)
 /* --- VERIFY --- */
 
 static void
-verify_reads_all_of_it_and_compares_when_told_to(void **state)
+test_verify_reads_all_of_it_and_compares_when_told_to(void **state)
 {
 	size_t length = bytes(50);
 
@@ -456,7 +456,7 @@ verify_reads_all_of_it_and_compares_when_told_to(void **state)
 }
 
 static void
-write_and_verify_writes_through_and_reads_back(void **state)
+test_write_and_verify_writes_through_and_reads_back(void **state)
 {
 	static const uint8_t opcodes[] = { 0x2e, 0x8e, 0xae };
 
@@ -522,7 +522,7 @@ copy(int count, const struct segment *segments)
 }
 
 static void
-extended_copy_copies_each_segment(void **state)
+test_extended_copy_copies_each_segment(void **state)
 {
 	for (size_t i = 0; i < bytes(1000); i++)
 		bench->disk[i] = (uint8_t)(i * 31 + i / 512);
@@ -539,7 +539,7 @@ extended_copy_copies_each_segment(void **state)
 }
 
 static void
-extended_copy_that_is_not_understood_is_refused_with_its_reason(void **state)
+test_extended_copy_that_is_not_understood_is_refused_with_its_reason(void **state)
 {
 	static const struct segment one = { 10, 2000, 7 };
 	struct segment many[17] = { one };
@@ -585,7 +585,7 @@ covers(uint64_t first, uint64_t count)
 }
 
 static void
-a_long_command_covers_what_it_writes_and_no_more(void **state)
+test_a_long_command_covers_what_it_writes_and_no_more(void **state)
 {
 	is_good(unmap(2, (const uint64_t[][2]){ { 40, 10 }, { 10, 10 } }));
 	assert_true(covers(19, 1) && covers(19, 30) && covers(39, 2) && covers(0, 100) && covers(12, 1));
@@ -611,7 +611,7 @@ is_busy(struct scsi_outcome outcome)
 
 /* The initiator may have given the earlier one up, whose pieces would land on what it writes now. */
 static void
-what_a_long_command_under_way_would_overwrite_is_busy(void **state)
+test_what_a_long_command_under_way_would_overwrite_is_busy(void **state)
 {
 	is_good(unmap(2, (const uint64_t[][2]){ { 100, 1 }, { 10, 10 } }));
 	bench->earlier = bench->job;
@@ -632,7 +632,7 @@ what_a_long_command_under_way_would_overwrite_is_busy(void **state)
 
 /* The kernel's hw_block_size takes any number. */
 static void
-blocks_that_do_not_fit_into_a_buffer_are_refused(void **state)
+test_blocks_that_do_not_fit_into_a_buffer_are_refused(void **state)
 {
 	static const uint32_t sizes[] = { 1536, 3072, 2 * JOB_BUFFER_BYTES };
 	uint8_t write_same[10] = { 0x41 }, verify[10] = { 0x2f, 0x06 };
@@ -651,7 +651,7 @@ blocks_that_do_not_fit_into_a_buffer_are_refused(void **state)
 }
 
 static void
-no_command_block_does_harm(void **state)
+test_no_command_block_does_harm(void **state)
 {
 	static const uint8_t opcodes[] = { 0x08, 0x0a, 0x2e, 0x2f, 0x41, 0x42, 0x83, 0x89, 0x8e, 0x8f, 0x93, 0xae, 0xaf };
 	uint64_t seed = 0x6a6f62;
@@ -676,27 +676,27 @@ main(void)
 	cmocka_unit_test_setup_teardown(test, setup, teardown),                                     \
 		{ #test " (4096)", test, setup, teardown, &large }
 	const struct CMUnitTest tests[] = {
-		BOTH(unmap_takes_all_descriptors_also_such_that_overlap_or_are_empty),
-		cmocka_unit_test_setup_teardown(nothing_is_begun_when_it_is_late, setup, teardown),
-		cmocka_unit_test_setup_teardown(a_cache_that_takes_an_earlier_step_along_fails_the_command, setup,
+		BOTH(test_unmap_takes_all_descriptors_also_such_that_overlap_or_are_empty),
+		cmocka_unit_test_setup_teardown(test_nothing_is_begun_when_it_is_late, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_a_cache_that_takes_an_earlier_step_along_fails_the_command, setup,
 						teardown),
-		cmocka_unit_test_setup_teardown(unmap_that_is_refused_did_nothing, setup, teardown),
-		BOTH(an_error_of_any_step_is_the_commands),
-		BOTH(write_same_of_zeros_is_a_range_of_zeros),
-		BOTH(write_same_of_data_is_written_also_with_unmap),
-		BOTH(write_same_keeps_to_the_limit_and_never_means_all_to_the_end),
-		BOTH(write_same_is_refused_for_what_is_not_there),
-		BOTH(compare_and_write_is_one_request_with_both_halves),
-		BOTH(six_byte_commands_of_length_0_mean_256_blocks),
-		BOTH(verify_reads_all_of_it_and_compares_when_told_to),
-		BOTH(write_and_verify_writes_through_and_reads_back),
-		BOTH(extended_copy_copies_each_segment),
-		cmocka_unit_test_setup_teardown(extended_copy_that_is_not_understood_is_refused_with_its_reason, setup,
+		cmocka_unit_test_setup_teardown(test_unmap_that_is_refused_did_nothing, setup, teardown),
+		BOTH(test_an_error_of_any_step_is_the_commands),
+		BOTH(test_write_same_of_zeros_is_a_range_of_zeros),
+		BOTH(test_write_same_of_data_is_written_also_with_unmap),
+		BOTH(test_write_same_keeps_to_the_limit_and_never_means_all_to_the_end),
+		BOTH(test_write_same_is_refused_for_what_is_not_there),
+		BOTH(test_compare_and_write_is_one_request_with_both_halves),
+		BOTH(test_six_byte_commands_of_length_0_mean_256_blocks),
+		BOTH(test_verify_reads_all_of_it_and_compares_when_told_to),
+		BOTH(test_write_and_verify_writes_through_and_reads_back),
+		BOTH(test_extended_copy_copies_each_segment),
+		cmocka_unit_test_setup_teardown(test_extended_copy_that_is_not_understood_is_refused_with_its_reason, setup,
 						teardown),
-		BOTH(a_long_command_covers_what_it_writes_and_no_more),
-		BOTH(what_a_long_command_under_way_would_overwrite_is_busy),
-		cmocka_unit_test_setup_teardown(no_command_block_does_harm, setup, teardown),
-		cmocka_unit_test_setup_teardown(blocks_that_do_not_fit_into_a_buffer_are_refused, setup, teardown),
+		BOTH(test_a_long_command_covers_what_it_writes_and_no_more),
+		BOTH(test_what_a_long_command_under_way_would_overwrite_is_busy),
+		cmocka_unit_test_setup_teardown(test_no_command_block_does_harm, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_blocks_that_do_not_fit_into_a_buffer_are_refused, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

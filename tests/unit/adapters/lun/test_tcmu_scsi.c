@@ -64,7 +64,7 @@ is_check(struct lun_answer answer, uint8_t key, uint16_t asc)
 }
 
 static void
-standard_inquiry_names_product_by_level(void **state)
+test_standard_inquiry_names_product_by_level(void **state)
 {
 	struct scsi_unit unit = sample();
 	struct lun_answer answer = ASK(&unit, 0x12, 0, 0, 0, 255, 0);
@@ -84,7 +84,7 @@ standard_inquiry_names_product_by_level(void **state)
 }
 
 static void
-answers_end_at_the_allocation_length(void **state)
+test_answers_end_at_the_allocation_length(void **state)
 {
 	struct scsi_unit unit = sample();
 
@@ -96,7 +96,7 @@ answers_end_at_the_allocation_length(void **state)
 }
 
 static void
-all_pages_that_are_listed_are_there_and_no_other(void **state)
+test_all_pages_that_are_listed_are_there_and_no_other(void **state)
 {
 	struct scsi_unit unit = sample();
 	struct lun_answer list = ASK(&unit, 0x12, 1, 0, 0, 255, 0);
@@ -123,7 +123,7 @@ all_pages_that_are_listed_are_there_and_no_other(void **state)
 }
 
 static void
-identity_is_the_volumes_uuid(void **state)
+test_identity_is_the_volumes_uuid(void **state)
 {
 	static const uint8_t naa[] = { 0x01, 0x03, 0, 8, 0x33, 0x0c, 0x9a, 0x52, 0x7d, 0x14, 0x4f, 0x0e };
 	struct scsi_unit unit = sample(), other = sample();
@@ -141,7 +141,7 @@ identity_is_the_volumes_uuid(void **state)
 }
 
 static void
-block_limits_are_true(void **state)
+test_block_limits_are_true(void **state)
 {
 	struct scsi_unit unit = sample();
 	struct lun_answer answer = ASK(&unit, 0x12, 1, 0xb0, 0, 255, 0);
@@ -177,7 +177,7 @@ block_limits_are_true(void **state)
 }
 
 static void
-provisioning_and_kind_of_medium_are_told(void **state)
+test_provisioning_and_kind_of_medium_are_told(void **state)
 {
 	struct scsi_unit unit = sample();
 	struct lun_answer answer = ASK(&unit, 0x12, 1, 0xb2, 0, 255, 0);
@@ -190,7 +190,7 @@ provisioning_and_kind_of_medium_are_told(void **state)
 }
 
 static void
-capacity_tells_of_zeros_and_physical_blocks(void **state)
+test_capacity_tells_of_zeros_and_physical_blocks(void **state)
 {
 	struct scsi_unit unit = sample();
 	struct lun_answer answer = ASK(&unit, 0x9e, 0x10, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 32, 0, 0);
@@ -212,7 +212,7 @@ capacity_tells_of_zeros_and_physical_blocks(void **state)
 }
 
 static void
-mode_sense_reports_write_cache_and_fua(void **state)
+test_mode_sense_reports_write_cache_and_fua(void **state)
 {
 	struct scsi_unit unit = sample();
 	struct lun_answer six = ASK(&unit, 0x1a, 8, 0x08, 0, 255, 0);
@@ -234,7 +234,7 @@ mode_sense_reports_write_cache_and_fua(void **state)
 }
 
 static void
-readiness_is_told(void **state)
+test_readiness_is_told(void **state)
 {
 	struct scsi_unit unit = sample();
 
@@ -253,7 +253,7 @@ readiness_is_told(void **state)
 }
 
 static void
-transfers_are_kept_in_bounds(void **state)
+test_transfers_are_kept_in_bounds(void **state)
 {
 	struct scsi_unit unit = sample();	/* 0xf4240 blocks */
 
@@ -277,7 +277,7 @@ transfers_are_kept_in_bounds(void **state)
 }
 
 static void
-commands_of_several_steps_never_reach_the_runner(void **state)
+test_commands_of_several_steps_never_reach_the_runner(void **state)
 {
 	static const uint8_t jobs[] = { 0x08, 0x0a, 0x2e, 0x2f, 0x41, 0x42, 0x83, 0x89, 0x8e, 0x8f, 0x93, 0xae, 0xaf };
 	struct scsi_unit unit = sample();
@@ -287,7 +287,7 @@ commands_of_several_steps_never_reach_the_runner(void **state)
 }
 
 static void
-what_the_runner_would_do_wrongly_is_refused(void **state)
+test_what_the_runner_would_do_wrongly_is_refused(void **state)
 {
 	static const uint8_t refused[] = {
 		0x04 /* FORMAT UNIT */, 0x15 /* MODE SELECT(6) */, 0x55 /* MODE SELECT(10) */,
@@ -302,7 +302,7 @@ what_the_runner_would_do_wrongly_is_refused(void **state)
 }
 
 static void
-copy_parameters_are_told(void **state)
+test_copy_parameters_are_told(void **state)
 {
 	struct scsi_unit unit = sample();
 	struct lun_answer answer = ASK(&unit, 0x84, 0x03, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0);
@@ -330,7 +330,7 @@ support(const struct scsi_unit *unit, uint8_t options, uint8_t opcode, uint8_t a
 }
 
 static void
-supported_operation_codes_are_those_that_are_not_refused(void **state)
+test_supported_operation_codes_are_those_that_are_not_refused(void **state)
 {
 	struct scsi_unit unit = sample();
 	struct lun_answer all = ASK(&unit, 0xa3, 0x0c, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0);
@@ -368,7 +368,7 @@ supported_operation_codes_are_those_that_are_not_refused(void **state)
 }
 
 static void
-no_command_block_does_harm(void **state)
+test_no_command_block_does_harm(void **state)
 {
 	uint64_t seed = 0x69726169642d7363ull;
 	struct scsi_unit unit = sample();
@@ -393,21 +393,21 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(standard_inquiry_names_product_by_level),
-		cmocka_unit_test(answers_end_at_the_allocation_length),
-		cmocka_unit_test(all_pages_that_are_listed_are_there_and_no_other),
-		cmocka_unit_test(identity_is_the_volumes_uuid),
-		cmocka_unit_test(block_limits_are_true),
-		cmocka_unit_test(provisioning_and_kind_of_medium_are_told),
-		cmocka_unit_test(capacity_tells_of_zeros_and_physical_blocks),
-		cmocka_unit_test(mode_sense_reports_write_cache_and_fua),
-		cmocka_unit_test(readiness_is_told),
-		cmocka_unit_test(transfers_are_kept_in_bounds),
-		cmocka_unit_test(commands_of_several_steps_never_reach_the_runner),
-		cmocka_unit_test(what_the_runner_would_do_wrongly_is_refused),
-		cmocka_unit_test(copy_parameters_are_told),
-		cmocka_unit_test(supported_operation_codes_are_those_that_are_not_refused),
-		cmocka_unit_test(no_command_block_does_harm),
+		cmocka_unit_test(test_standard_inquiry_names_product_by_level),
+		cmocka_unit_test(test_answers_end_at_the_allocation_length),
+		cmocka_unit_test(test_all_pages_that_are_listed_are_there_and_no_other),
+		cmocka_unit_test(test_identity_is_the_volumes_uuid),
+		cmocka_unit_test(test_block_limits_are_true),
+		cmocka_unit_test(test_provisioning_and_kind_of_medium_are_told),
+		cmocka_unit_test(test_capacity_tells_of_zeros_and_physical_blocks),
+		cmocka_unit_test(test_mode_sense_reports_write_cache_and_fua),
+		cmocka_unit_test(test_readiness_is_told),
+		cmocka_unit_test(test_transfers_are_kept_in_bounds),
+		cmocka_unit_test(test_commands_of_several_steps_never_reach_the_runner),
+		cmocka_unit_test(test_what_the_runner_would_do_wrongly_is_refused),
+		cmocka_unit_test(test_copy_parameters_are_told),
+		cmocka_unit_test(test_supported_operation_codes_are_those_that_are_not_refused),
+		cmocka_unit_test(test_no_command_block_does_harm),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -78,7 +78,7 @@ refused(const char *line, int code, const char *type, const char *named)
 }
 
 static void
-what_is_no_request_is_refused(void **state)
+test_what_is_no_request_is_refused(void **state)
 {
 	refused("", -32700, "parse", "end of data");
 	refused("{", -32700, "parse", "end of data");
@@ -102,7 +102,7 @@ what_is_no_request_is_refused(void **state)
 }
 
 static void
-a_nul_inside_the_line_is_refused(void **state)
+test_a_nul_inside_the_line_is_refused(void **state)
 {
 	static const char line[] = "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"version\"}\0garbage";
 	char *text = rpc_answer(&context, line, sizeof(line) - 1);
@@ -112,7 +112,7 @@ a_nul_inside_the_line_is_refused(void **state)
 }
 
 static void
-deep_nesting_is_refused(void **state)
+test_deep_nesting_is_refused(void **state)
 {
 	char line[4096];
 
@@ -122,7 +122,7 @@ deep_nesting_is_refused(void **state)
 }
 
 static void
-the_id_comes_back_as_it_was(void **state)
+test_the_id_comes_back_as_it_was(void **state)
 {
 	static const char *const ids[] = { "1", "-7", "\"abc\"", "null" };
 	char line[128];
@@ -141,7 +141,7 @@ the_id_comes_back_as_it_was(void **state)
 }
 
 static void
-a_notification_gets_no_answer(void **state)
+test_a_notification_gets_no_answer(void **state)
 {
 	static const char good[] = "{\"jsonrpc\":\"2.0\",\"method\":\"version\"}";
 	static const char bad[] = "{\"jsonrpc\":\"2.0\",\"method\":\"version\",\"params\":{\"x\":1}}";
@@ -154,7 +154,7 @@ a_notification_gets_no_answer(void **state)
 #define THREE "[\"h/iqn.x:a/0\",\"h/iqn.x:b/0\",\"h/iqn.x:c/0\"]"
 
 static void
-values_that_cannot_be_are_refused_before_any_login(void **state)
+test_values_that_cannot_be_are_refused_before_any_login(void **state)
 {
 	refused(CALL("volume.create", "{}"), -32602, "params", "name");
 	refused(CALL("volume.create", "{\"name\":\"a/b\",\"level\":5,\"members\":" THREE "}"), 1, "invalid", "a/b");
@@ -236,7 +236,7 @@ values_that_cannot_be_are_refused_before_any_login(void **state)
 }
 
 static void
-volumes_that_are_not_there_are_named(void **state)
+test_volumes_that_are_not_there_are_named(void **state)
 {
 	refused(CALL("volume.status", "{\"name\":\"v9\"}"), 2, "not_found", "v9");
 	refused(CALL("volume.start", "{\"name\":\"v9\"}"), 2, "not_found", "v9");
@@ -272,7 +272,7 @@ configure_v0(void)
 }
 
 static void
-what_needs_a_running_volume_says_so(void **state)
+test_what_needs_a_running_volume_says_so(void **state)
 {
 	configure_v0();
 	refused(CALL("member.fail", "{\"name\":\"v0\",\"member\":\"1\"}"), 8, "busy", "\"v0\" is not running");
@@ -290,7 +290,7 @@ what_needs_a_running_volume_says_so(void **state)
 }
 
 static void
-rates_are_kept_in_the_file_whatever_else_was_edited_there(void **state)
+test_rates_are_kept_in_the_file_whatever_else_was_edited_there(void **state)
 {
 	struct volume_config config;
 	json_object *answer;
@@ -314,7 +314,7 @@ rates_are_kept_in_the_file_whatever_else_was_edited_there(void **state)
 }
 
 static void
-events_say_what_was_done_and_where_to_go_on(void **state)
+test_events_say_what_was_done_and_where_to_go_on(void **state)
 {
 	json_object *answer, *result, *events;
 
@@ -335,7 +335,7 @@ events_say_what_was_done_and_where_to_go_on(void **state)
 }
 
 static void
-a_broken_file_is_shown_in_the_list_and_keeps_its_name_taken(void **state)
+test_a_broken_file_is_shown_in_the_list_and_keeps_its_name_taken(void **state)
 {
 	json_object *answer, *volumes, *volume;
 	char folder[PATH_MAX];
@@ -357,7 +357,7 @@ a_broken_file_is_shown_in_the_list_and_keeps_its_name_taken(void **state)
 }
 
 static void
-a_volume_that_does_not_run_shows_what_is_known(void **state)
+test_a_volume_that_does_not_run_shows_what_is_known(void **state)
 {
 	json_object *answer, *status, *members;
 
@@ -378,7 +378,7 @@ a_volume_that_does_not_run_shows_what_is_known(void **state)
 }
 
 static void
-damaged_requests_get_an_answer_or_none_but_do_no_harm(void **state)
+test_damaged_requests_get_an_answer_or_none_but_do_no_harm(void **state)
 {
 	/* Methods that change nothing where there is no volume, so that what slips through stays harmless. */
 	static const char *const seeds[] = {
@@ -418,19 +418,19 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		HOST_TEST(what_is_no_request_is_refused),
-		HOST_TEST(a_nul_inside_the_line_is_refused),
-		HOST_TEST(deep_nesting_is_refused),
-		HOST_TEST(the_id_comes_back_as_it_was),
-		HOST_TEST(a_notification_gets_no_answer),
-		HOST_TEST(values_that_cannot_be_are_refused_before_any_login),
-		HOST_TEST(volumes_that_are_not_there_are_named),
-		HOST_TEST(what_needs_a_running_volume_says_so),
-		HOST_TEST(rates_are_kept_in_the_file_whatever_else_was_edited_there),
-		HOST_TEST(events_say_what_was_done_and_where_to_go_on),
-		HOST_TEST(a_broken_file_is_shown_in_the_list_and_keeps_its_name_taken),
-		HOST_TEST(a_volume_that_does_not_run_shows_what_is_known),
-		HOST_TEST(damaged_requests_get_an_answer_or_none_but_do_no_harm),
+		HOST_TEST(test_what_is_no_request_is_refused),
+		HOST_TEST(test_a_nul_inside_the_line_is_refused),
+		HOST_TEST(test_deep_nesting_is_refused),
+		HOST_TEST(test_the_id_comes_back_as_it_was),
+		HOST_TEST(test_a_notification_gets_no_answer),
+		HOST_TEST(test_values_that_cannot_be_are_refused_before_any_login),
+		HOST_TEST(test_volumes_that_are_not_there_are_named),
+		HOST_TEST(test_what_needs_a_running_volume_says_so),
+		HOST_TEST(test_rates_are_kept_in_the_file_whatever_else_was_edited_there),
+		HOST_TEST(test_events_say_what_was_done_and_where_to_go_on),
+		HOST_TEST(test_a_broken_file_is_shown_in_the_list_and_keeps_its_name_taken),
+		HOST_TEST(test_a_volume_that_does_not_run_shows_what_is_known),
+		HOST_TEST(test_damaged_requests_get_an_answer_or_none_but_do_no_harm),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

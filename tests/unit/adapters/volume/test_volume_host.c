@@ -81,7 +81,7 @@ acquire(const char *name, const char *user)
 }
 
 static void
-what_is_not_configured_is_refused_and_named(void **state)
+test_what_is_not_configured_is_refused_and_named(void **state)
 {
 	struct volume *volume = NULL;
 
@@ -94,7 +94,7 @@ what_is_not_configured_is_refused_and_named(void **state)
 }
 
 static void
-users_are_named_and_keep_it_from_being_stopped(void **state)
+test_users_are_named_and_keep_it_from_being_stopped(void **state)
 {
 	struct volume_view *view = malloc(sizeof(*view));
 	struct volume *first = acquire("v0", "tcmu: v0"), *second = acquire("v0", "tcmu: other");
@@ -117,7 +117,7 @@ users_are_named_and_keep_it_from_being_stopped(void **state)
 }
 
 static void
-administration_of_what_does_not_run_says_so_and_its_file_can_be_changed(void **state)
+test_administration_of_what_does_not_run_says_so_and_its_file_can_be_changed(void **state)
 {
 	struct device_address device;
 	struct volume_config config;
@@ -144,7 +144,7 @@ administration_of_what_does_not_run_says_so_and_its_file_can_be_changed(void **s
 }
 
 static void
-waiting_for_members_ends_in_time(void **state)
+test_waiting_for_members_ends_in_time(void **state)
 {
 	struct volume *volume = acquire("v0", "test");
 	struct volume_brief brief;
@@ -167,7 +167,7 @@ wait_for_v0(void *argument)
 }
 
 static void
-the_end_of_the_process_ends_every_wait_and_lets_nothing_begin(void **state)
+test_the_end_of_the_process_ends_every_wait_and_lets_nothing_begin(void **state)
 {
 	struct volume *volume = acquire("v0", "test"), *other = NULL;
 	pthread_t thread;
@@ -185,7 +185,7 @@ the_end_of_the_process_ends_every_wait_and_lets_nothing_begin(void **state)
 }
 
 static void
-another_process_is_told_who_has_it_until_that_ends(void **state)
+test_another_process_is_told_who_has_it_until_that_ends(void **state)
 {
 	struct volume *volume = acquire("v0", "test");
 	char pid[32];
@@ -231,7 +231,7 @@ count_complaints(int level, const char *text)
 }
 
 static void
-faults_of_the_gateway_are_told_when_a_volume_starts_and_not_when_it_can_not(void **state)
+test_faults_of_the_gateway_are_told_when_a_volume_starts_and_not_when_it_can_not(void **state)
 {
 	const uint8_t uuid[16] = { 0x3f, 0x0c, 0x9a, 0x52, 0x7d, 0x14, 0x4f, 0x0e,
 				   0x9a, 0x6b, 0x2d, 0x9a, 0x1c, 0x7e, 0x5b, 0x10 };
@@ -288,7 +288,7 @@ reload_fails(int expected, const char *named)
 }
 
 static void
-a_reload_that_fails_has_changed_nothing(void **state)
+test_a_reload_that_fails_has_changed_nothing(void **state)
 {
 	struct volume_view *view = malloc(sizeof(*view));
 	struct reload *reload = calloc(1, sizeof(*reload));
@@ -322,7 +322,7 @@ a_reload_that_fails_has_changed_nothing(void **state)
 }
 
 static void
-a_secrets_file_that_is_gone_fails_the_volume_not_the_start(void **state)
+test_a_secrets_file_that_is_gone_fails_the_volume_not_the_start(void **state)
 {
 	struct volume_start_options usual = { 0 };
 	struct volume_view *view = malloc(sizeof(*view));
@@ -452,7 +452,7 @@ end_growth(struct grower *grower)
 }
 
 static void
-a_growth_is_waited_for_and_its_size_is_known_on_return(void **state)
+test_a_growth_is_waited_for_and_its_size_is_known_on_return(void **state)
 {
 	struct grower grower, second;
 	pthread_t thread = begin_growth(&grower);
@@ -471,7 +471,7 @@ a_growth_is_waited_for_and_its_size_is_known_on_return(void **state)
 }
 
 static void
-a_growth_that_fails_says_why_and_the_next_may_begin(void **state)
+test_a_growth_that_fails_says_why_and_the_next_may_begin(void **state)
 {
 	struct grower grower;
 	pthread_t thread = begin_growth(&grower);
@@ -490,7 +490,7 @@ a_growth_that_fails_says_why_and_the_next_may_begin(void **state)
 }
 
 static void
-the_end_of_its_engine_ends_the_wait_for_a_growth(void **state)
+test_the_end_of_its_engine_ends_the_wait_for_a_growth(void **state)
 {
 	const struct volume_start_options again = { .force = true };
 	struct grower grower;
@@ -624,7 +624,7 @@ look_around(void *argument)
 }
 
 static void
-requests_complete_once_while_volumes_start_again_and_again(void **state)
+test_requests_complete_once_while_volumes_start_again_and_again(void **state)
 {
 	const struct volume_start_options again = { .force = true };
 	pthread_t submitters[THREADS], observer, administrator;
@@ -657,19 +657,19 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		HOST_TEST(what_is_not_configured_is_refused_and_named),
-		HOST_TEST(users_are_named_and_keep_it_from_being_stopped),
-		HOST_TEST(administration_of_what_does_not_run_says_so_and_its_file_can_be_changed),
-		HOST_TEST(waiting_for_members_ends_in_time),
-		HOST_TEST(the_end_of_the_process_ends_every_wait_and_lets_nothing_begin),
-		HOST_TEST(another_process_is_told_who_has_it_until_that_ends),
-		HOST_TEST(faults_of_the_gateway_are_told_when_a_volume_starts_and_not_when_it_can_not),
-		HOST_TEST(a_reload_that_fails_has_changed_nothing),
-		HOST_TEST(a_secrets_file_that_is_gone_fails_the_volume_not_the_start),
-		HOST_TEST(a_growth_is_waited_for_and_its_size_is_known_on_return),
-		HOST_TEST(a_growth_that_fails_says_why_and_the_next_may_begin),
-		HOST_TEST(the_end_of_its_engine_ends_the_wait_for_a_growth),
-		HOST_TEST(requests_complete_once_while_volumes_start_again_and_again),
+		HOST_TEST(test_what_is_not_configured_is_refused_and_named),
+		HOST_TEST(test_users_are_named_and_keep_it_from_being_stopped),
+		HOST_TEST(test_administration_of_what_does_not_run_says_so_and_its_file_can_be_changed),
+		HOST_TEST(test_waiting_for_members_ends_in_time),
+		HOST_TEST(test_the_end_of_the_process_ends_every_wait_and_lets_nothing_begin),
+		HOST_TEST(test_another_process_is_told_who_has_it_until_that_ends),
+		HOST_TEST(test_faults_of_the_gateway_are_told_when_a_volume_starts_and_not_when_it_can_not),
+		HOST_TEST(test_a_reload_that_fails_has_changed_nothing),
+		HOST_TEST(test_a_secrets_file_that_is_gone_fails_the_volume_not_the_start),
+		HOST_TEST(test_a_growth_is_waited_for_and_its_size_is_known_on_return),
+		HOST_TEST(test_a_growth_that_fails_says_why_and_the_next_may_begin),
+		HOST_TEST(test_the_end_of_its_engine_ends_the_wait_for_a_growth),
+		HOST_TEST(test_requests_complete_once_while_volumes_start_again_and_again),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
