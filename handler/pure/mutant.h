@@ -320,10 +320,10 @@
 	  "test_engine_twins: test_what_a_scrub_went_by_is_on_the_spare_too",			\
 	  "a row is corrected by what a member returns, and who takes its place has something else")	\
 	X(DOUBLE_TRUSTED, "double-trusted", 14,							\
-	  "test_engine_twins: test_a_cache_of_the_former_in_rows_that_nobody_wrote",			\
+	  "test_engine_twins: test_a_cache_lost_in_rows_that_nobody_wrote_is_made_up_for",	\
 	  "of rows that became suspect, what is on a target counts as what the member has whose place it takes") \
 	X(UNWRITTEN_DOUBLE_KEPT, "unwritten-double-kept", 14,					\
-	  "test_engine_twins: test_a_cache_of_the_former_in_rows_that_nobody_wrote",		\
+	  "test_engine_twins: test_a_cache_lost_in_rows_that_nobody_wrote_is_made_up_for",	\
 	  "of rows that nobody wrote, who is to take a place keeps what the one before has lost with its cache")	\
 	X(SETTLE_SKIPS_TARGET, "settle-skips-target", 1,					\
 	  "test_engine_operations: test_what_was_read_of_copies_that_differ_stays_when_a_member_is_filled",	\
@@ -618,7 +618,7 @@
 	  "test_engine_halves: test_half_that_answers_slowly_is_awaited",			\
 	  "a half starts although the other, which knows of its being out, is just answering")	\
 	X(TAKEN_PLACE_NO_HALF, "taken-place-no-half", 7,					\
-	  "test_assembly: test_every_mix_of_three_and_four_members",				\
+	  "test_assembly: test_every_mix_of_three_and_four_members_is_judged_as_the_rules_say",	\
 	  "of halves that only a place with two devices makes possible the one that is just answering is not awaited")	\
 	X(ANYBODY_A_HALF, "anybody-a-half", 15,							\
 	  "test_engine_halves: test_device_that_answers_nothing_costs_no_request",		\

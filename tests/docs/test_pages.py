@@ -20,7 +20,7 @@ def section(page: str, heading: str):
 
 
 @section("alarms.md", "Alarms: what each means, and what to do")
-def test_what_to_look_at_first(stage: Stage) -> None:
+def test_what_to_look_at_first_is_as_the_page_shows(stage: Stage) -> None:
     stage.make_volume()
     stage.serve()
     stage.lose(1)
@@ -30,7 +30,7 @@ def test_what_to_look_at_first(stage: Stage) -> None:
 
 
 @section("advise.md", "Why is it slow: `iraid advise`")
-def test_advice(stage: Stage) -> None:
+def test_advice_is_as_the_page_shows(stage: Stage) -> None:
     stage.make_volume()
     stage.start()
     stage.follow("Why is it slow: `iraid advise`", OPERATING / "advise.md")
@@ -39,7 +39,7 @@ def test_advice(stage: Stage) -> None:
 
 
 @section("grow.md", "Growing: a volume in use becomes larger")
-def test_growing(stage: Stage) -> None:
+def test_growing_is_as_the_page_shows(stage: Stage) -> None:
     stage.make_volume()
     stage.serve()
     before = stage.status()["size_bytes"]
@@ -55,7 +55,7 @@ def test_growing(stage: Stage) -> None:
 
 @section("config.md", "Change a limit")
 @section("config.md", "The same for all volumes")
-def test_configuration(stage: Stage) -> None:
+def test_configuration_is_as_the_page_shows(stage: Stage) -> None:
     stage.make_volume(spare_wait_seconds=60)
     path = stage.gateway.config / "volumes/v0.conf"
     path.write_text(path.read_text().replace("\nspare_wait = 60s\n", "\n"))
@@ -70,7 +70,7 @@ def test_configuration(stage: Stage) -> None:
 @section("members.md", "A member fails or hangs")
 @section("members.md", "Replace")
 @section("members.md", "Spares")
-def test_members(stage: Stage) -> None:
+def test_members_are_handled_as_the_page_shows(stage: Stage) -> None:
     stage.make_volume()
     stage.serve()
     stage.lose(3)
@@ -85,7 +85,7 @@ def test_members(stage: Stage) -> None:
 
 
 @section("members.md", "Scrub")
-def test_scrub(stage: Stage) -> None:
+def test_scrub_is_as_the_page_shows(stage: Stage) -> None:
     """Slowly, so that the second one is still under way when it is stopped."""
     stage.make_volume()
     stage.serve()
@@ -99,7 +99,7 @@ def test_scrub(stage: Stage) -> None:
 @section("watch.md", "State of the volumes")
 @section("watch.md", "iraid top")
 @section("watch.md", "Events")
-def test_watching(stage: Stage) -> None:
+def test_watching_is_as_the_page_shows(stage: Stage) -> None:
     stage.make_volume()
     stage.serve()
     for heading in ("State of the volumes", "iraid top", "Events"):
@@ -109,7 +109,7 @@ def test_watching(stage: Stage) -> None:
 
 
 @section("doctor.md", "Support")
-def test_support(stage: Stage) -> None:
+def test_support_is_as_the_page_shows(stage: Stage) -> None:
     stage.make_volume()
     stage.serve()
     stage.follow("Support", OPERATING / "doctor.md")
@@ -120,7 +120,7 @@ def test_support(stage: Stage) -> None:
 SECTIONS.add(("docs/man/iraid-nbdkit-plugin.1.scd", "EXAMPLES"))
 
 
-def test_nbdkit(stage: Stage) -> None:
+def test_nbdkit_serves_as_the_page_shows(stage: Stage) -> None:
     """The first line goes on while the others are typed; the plugin is the one that was built."""
     stage.make_volume()
     block, = (block for block in blocks(ROOT / "docs/man/iraid-nbdkit-plugin.1.scd") if block.where == "native")

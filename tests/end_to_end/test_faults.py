@@ -80,26 +80,26 @@ def one_after_the_other(gateway, linked, capsys, fault: str, members: range) -> 
 
 
 @pytest.mark.timeout(280)
-def test_each_member_killed_in_turn(gateway, linked, capsys):
+def test_each_member_may_be_killed_in_turn(gateway, linked, capsys):
     one_after_the_other(gateway, linked, capsys, "kill", range(COUNT))
 
 
 @pytest.mark.long
 @pytest.mark.timeout(280)
-def test_one_member_stopped_for_20_seconds(gateway, linked, capsys):
+def test_one_member_may_stop_for_20_seconds(gateway, linked, capsys):
     one_after_the_other(gateway, linked, capsys, "hang", range(1, 2))
 
 
 @pytest.mark.long
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("fault", ["hang", "cut", "slow"])
-def test_each_member_in_turn_does_not_answer(gateway, linked, capsys, fault):
+def test_each_member_in_turn_may_fail_to_answer(gateway, linked, capsys, fault):
     one_after_the_other(gateway, linked, capsys, fault, range(COUNT))
 
 
 @pytest.mark.long
 @pytest.mark.timeout(280)
-def test_a_member_wiped_and_rebuilt_under_load(gateway, linked, capsys):
+def test_a_member_that_was_wiped_is_replaced_under_load(gateway, linked, capsys):
     """It comes back empty, so it is nobody; a new device is filled for its place, and serves afterwards."""
     farm = linked()
     volume = gateway.create(5, farm.members())
@@ -152,7 +152,7 @@ def lose_two(farm: FaultFarm, first: int, second: int) -> None:
 
 
 @pytest.mark.timeout(600)
-def test_two_members_lost_and_back(gateway, linked, memory_folder, capsys):
+def test_after_two_members_are_lost_and_back_all_data_is_there(gateway, linked, memory_folder, capsys):
     """I/O fails with sense data that says so, nothing is written on what is left, and with them all data is
     back."""
     farm = linked()
@@ -184,7 +184,7 @@ def test_two_members_lost_and_back(gateway, linked, memory_folder, capsys):
 
 @pytest.mark.long
 @pytest.mark.timeout(400)
-def test_two_members_lost_and_the_gateway_restarted(gateway, linked, capsys):
+def test_with_two_members_lost_only_force_starts_the_volume(gateway, linked, capsys):
     """One left long ago, the other one for good, and the gateway too: only --force starts what is there, and
     what was written before the first one left is read."""
     farm = linked()
@@ -214,7 +214,7 @@ def test_two_members_lost_and_the_gateway_restarted(gateway, linked, capsys):
 
 @pytest.mark.long
 @pytest.mark.timeout(1500)
-def test_the_gateway_killed_twenty_times(gateway, linked, capsys):
+def test_the_gateway_may_be_killed_twenty_times(gateway, linked, capsys):
     """Under load, with a verification after each; at the end every stripe's parity is right."""
     farm = linked()
     volume = gateway.create(5, farm.members())

@@ -37,7 +37,7 @@ def test_pings_are_survived_under_load(member, start) -> None:
 
 
 @pytest.mark.timeout(120)
-def test_one_gateway_at_a_time(member, start) -> None:
+def test_one_gateway_at_a_time_has_the_member(member, start) -> None:
     first = start(member, "key=aa11", "deadline_ms=10000")
     assert "reservation=1" in first.open()
     second = start(member, *SECOND, "deadline_ms=10000")

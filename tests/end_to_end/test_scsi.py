@@ -85,7 +85,7 @@ def test_parity_is_true_after_all_of_it(shared_volume, disk):
     assert volume.status()["scrub"]["mismatches"] == 0
 
 
-def test_sg_tools_unmap_write_same_and_verify(disk, tmp_path):
+def test_sg_tools_can_unmap_write_same_and_verify(disk, tmp_path):
     block = tmp_path / "block"
     block.write_bytes(os.urandom(512))
     put(disk, os.urandom(MIB), 0)
@@ -175,7 +175,7 @@ def copy(disk: str, name: bytes, folder: Path, source: int, target: int, blocks:
     return attempt("sg_raw", "-s", str(order.stat().st_size), "-i", order, disk, *(f"{byte:02x}" for byte in cdb))
 
 
-def test_extended_copy_within_the_lun(disk, tmp_path):
+def test_extended_copy_copies_within_the_lun_only(disk, tmp_path):
     data = os.urandom(3 * MIB)
     put(disk, data, MIB)
     status, text = copy(disk, naa(disk), tmp_path, MIB // 512, 10 * MIB // 512, len(data) // 512)

@@ -111,7 +111,7 @@ def log_in(portal: str = "10.1.0.9") -> int:
     return initiator.Initiator().login(EXPORTED, f"{portal}:3260").size_bytes
 
 
-def test_readme(running_gateway, members, nothing_left, type_block):
+def test_what_the_readme_shows_works(running_gateway, members, nothing_left, type_block):
     page = lab_blocks("README.md")
     assert len(page) == 2
     said = type_block(page[0])
@@ -125,7 +125,7 @@ def test_readme(running_gateway, members, nothing_left, type_block):
                       "10.0.0.5": "spare"}
 
 
-def test_deployment_guide_network_and_targets(network, type_block, tmp_path):
+def test_the_deployment_guide_sets_up_network_and_targets(network, type_block, tmp_path):
     for block in lab_blocks("docs/operating/deploy.md", "2. Network"):
         type_block(block)
     assert run("sysctl", "-n", "net.ipv4.tcp_slow_start_after_idle").strip() == "0"
@@ -162,7 +162,7 @@ def multipath_configuration() -> str:
     return re.search(r"^```\n(# /etc/multipath\.conf\n.*?)^```", text, re.DOTALL | re.MULTILINE)[1]
 
 
-def test_deployment_guide_from_volume_to_initiator(running_gateway, members, nothing_left, type_block):
+def test_the_deployment_guide_leads_from_volume_to_initiator(running_gateway, members, nothing_left, type_block):
     made = lab_blocks("docs/operating/deploy.md", "6. Make a volume", "7. Export it")
     said = "".join(type_block(block) for block in made)
     assert "Volume v0 is made and started" in said and EXPORTED in said and INITIATOR in said
@@ -182,7 +182,7 @@ def test_deployment_guide_from_volume_to_initiator(running_gateway, members, not
 
 
 @pytest.mark.parametrize("heading", ["The gateway is dead, another one takes over", "LIO's configuration is lost"])
-def test_recovery_export_again(running_gateway, members, nothing_left, type_block, heading):
+def test_what_recovery_exports_again_is_the_same_disk(running_gateway, members, nothing_left, type_block, heading):
     """The LUN is the same disk to an initiator: its serial number is the volume's."""
     run(IRAID, "create", "v0", "--level", "5", *(f"10.0.0.{number}/{TARGET}/0" for number in range(1, MEMBERS + 1)))
     run(IRAID, "export", "v0", "--iqn", EXPORTED, "--portal", "10.1.0.9:3260", "--acl", INITIATOR)

@@ -211,7 +211,7 @@ def test_the_resync_of_tebibytes_gives_way_to_initiators(gateway, lio_members):
 
 @pytest.mark.long
 @pytest.mark.timeout(200)
-def test_a_file_system_on_21_tebibytes(gateway, lio_members, tmp_path):
+def test_a_file_system_on_21_tebibytes_keeps_its_files(gateway, lio_members, tmp_path):
     """Its groups begin all over the LUN, their headers are written at once."""
     assert attempt("modprobe", "xfs")[0] == 0
     disk = gateway.create(5, lio_members(4, size_bytes=7 * TIB)).login()
@@ -275,7 +275,7 @@ def make_4kn(kind: str, farm: object, lio_members: object, count: int) -> tuple[
 @pytest.mark.parametrize("kind, level, count, data_chunks", [
     pytest.param("tgt", 5, 4, 3, marks=pytest.mark.long), ("LIO", 5, 4, 3), pytest.param("tgt", 6, 5, 3, marks=pytest.mark.long)],
     ids=["tgt, level 5", "LIO, level 5", "tgt, level 6"])
-def test_members_with_blocks_of_4096_bytes(gateway, farm, lio_members, tmp_path, kind, level, count, data_chunks):
+def test_members_with_blocks_of_4096_bytes_make_a_lun_of_such_blocks(gateway, farm, lio_members, tmp_path, kind, level, count, data_chunks):
     members, targets = make_4kn(kind, farm, lio_members, count)
     volume = gateway.create(level, members)
     assert volume.status()["block_bytes"] == 4096

@@ -232,7 +232,7 @@ def test_nothing_is_destroyed_without_a_word_more(controller: Controller, make_f
     assert volumes(gateway) == ["v0"]
 
 
-def test_secrets_and_spares(controller: Controller, make_farm: Callable[..., TargetFarm]) -> None:
+def test_secrets_are_private_files_and_spares_are_added(controller: Controller, make_farm: Callable[..., TargetFarm]) -> None:
     gateway = controller.gateway
     farm = make_farm(6, chap=(USER, SECRET))
     chap = {"user": USER, "secret": SECRET}

@@ -420,7 +420,7 @@ def test_targets_and_luns_that_are_not_there_are_named(farm, start) -> None:
 @pytest.mark.parametrize(
     ("secret", "opens"), [("right secret 12", True), ("wrong secret 12", False), (None, False)]
 )
-def test_chap(tmp_path, start, secret, opens) -> None:
+def test_only_the_right_chap_secret_opens_a_session(tmp_path, start, secret, opens) -> None:
     options = []
     if secret:
         secrets = tmp_path / "secrets"

@@ -173,7 +173,7 @@ def test_a_flush_that_fails_after_a_write_fails_the_fua_write(start) -> None:
 
 
 @pytest.mark.parametrize(("write_cache", "error"), [(False, 0), (True, EIO)])
-def test_a_target_without_synchronize_cache(start, write_cache, error) -> None:
+def test_without_synchronize_cache_a_flush_fails_only_where_there_is_a_cache(start, write_cache, error) -> None:
     with FakeTarget(write_cache=write_cache) as target:
         probe = opened(start, target)
         target.rules.append(lambda command: fake.ILLEGAL if command.is_sync else None)
@@ -207,7 +207,7 @@ def test_targets_without_16_byte_commands_get_10_byte_ones(start) -> None:
     [{"ImmediateData": "No", "InitialR2T": "Yes"}, {"ImmediateData": "No", "InitialR2T": "No"}],
     ids=["R2T", "unsolicited"],
 )
-def test_targets_that_take_no_immediate_data(start, keys) -> None:
+def test_targets_that_take_no_immediate_data_get_it_all_the_same(start, keys) -> None:
     with FakeTarget(keys=keys) as target:
         probe = opened(start, target)
         assert result(probe.ask("write 4096 262144 5")) == 0
@@ -464,7 +464,7 @@ def test_data_goes_out_as_it_is_asked_for(start, digest, immediate, initial_r2t,
         assert target.data_outs >= target.r2ts_sent > 0
 
 
-def test_many_writes_with_r2t_at_once(start) -> None:
+def test_many_writes_with_r2t_at_once_land_where_they_belong(start) -> None:
     keys = {"MaxRecvDataSegmentLength": "8192"}
     with FakeTarget(size_bytes=4 << 20, keys=keys, r2t_bytes=(20000, 512), ping_in_writes=True) as target:
         probe = opened(start, target)

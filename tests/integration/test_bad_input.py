@@ -79,12 +79,12 @@ def refuse_create(gateway: Gateway, farm: TargetFarm, members: list[str], *words
      ({"options": ("--initiator", "disk")}, ("disk",), 2),
      ({"options": ("--give-up", "0")}, ("0",), 2)],
 )  # fmt: skip
-def test_values_that_cannot_be(gateway: Gateway, farm: TargetFarm, changed: dict, words: tuple[str, ...],
-                               status: int) -> None:
+def test_values_that_cannot_be_are_refused(gateway: Gateway, farm: TargetFarm, changed: dict, words: tuple[str, ...],
+                                           status: int) -> None:
     refuse_create(gateway, farm, farm.members(), *words, status=status, **changed)
 
 
-def test_too_few_and_malformed_members(gateway: Gateway, farm: TargetFarm) -> None:
+def test_too_few_and_malformed_members_are_refused(gateway: Gateway, farm: TargetFarm) -> None:
     members = farm.members()
     refuse_create(gateway, farm, members[:2], "level 5 needs 3 to 32", "2 were given")
     refuse_create(gateway, farm, members[:1], "level 0 needs 2 to 32", "1 were given", level="0")
@@ -99,7 +99,7 @@ def test_too_few_and_malformed_members(gateway: Gateway, farm: TargetFarm) -> No
         refuse_create(gateway, farm, [*members[:2], broken], broken, "PORTAL/IQN/LUN")
 
 
-def test_a_name_that_is_taken(gateway: Gateway, farm: TargetFarm, make_farm: MakeFarm) -> None:
+def test_a_name_that_is_taken_is_refused(gateway: Gateway, farm: TargetFarm, make_farm: MakeFarm) -> None:
     gateway.create("v0", farm.members())
     gateway.must("stop", "v0")
     more = make_farm(3, size_bytes=SIZE)
@@ -108,7 +108,7 @@ def test_a_name_that_is_taken(gateway: Gateway, farm: TargetFarm, make_farm: Mak
 
 
 @pytest.mark.parametrize("command", [("status",), ("start",), ("stop",), ("delete", "--yes")])
-def test_a_volume_that_is_not_there(gateway: Gateway, command: tuple[str, ...]) -> None:
+def test_a_volume_that_is_not_there_is_named(gateway: Gateway, command: tuple[str, ...]) -> None:
     check_refusal(gateway.iraid(command[0], "v9", *command[1:]), "v9", "iraid list")
 
 
@@ -126,7 +126,7 @@ def test_sizes_that_differ_are_a_warning(gateway: Gateway, make_farm: MakeFarm) 
         assert superblock.data.offset + superblock.data.length <= 24 * MIB
 
 
-def test_target_that_does_not_answer(gateway: Gateway, farm: TargetFarm) -> None:
+def test_a_target_that_does_not_answer_is_named(gateway: Gateway, farm: TargetFarm) -> None:
     gone = farm.member(2)
     farm.kill(2)
     refuse_create(gateway, farm, farm.members(), gone.split("/")[0], "refused")
@@ -134,13 +134,13 @@ def test_target_that_does_not_answer(gateway: Gateway, farm: TargetFarm) -> None
     check_refusal(gateway.iraid("examine", gone), farm.portal(2))
 
 
-def test_target_that_hangs(gateway: Gateway, farm: TargetFarm) -> None:
+def test_a_target_that_hangs_is_named(gateway: Gateway, farm: TargetFarm) -> None:
     farm.stop(2)
     refuse_create(gateway, farm, farm.members(), farm.portal(2), "no answer")
     farm.cont(2)
 
 
-def test_target_that_refuses_login(gateway: Gateway, farm: TargetFarm) -> None:
+def test_a_target_that_refuses_login_is_named(gateway: Gateway, farm: TargetFarm) -> None:
     """tgt's way to say so is that there is no such target."""
     target = ("--mode", "target", "--tid", str(farm.targets[1].tid))
     farm.admin(1, *target, "--op", "unbind", "--initiator-address", "ALL")
@@ -159,7 +159,7 @@ def secrets(folder: Path, text: str, mode: int = 0o600) -> Path:
     return path
 
 
-def test_chap(gateway: Gateway, make_farm: MakeFarm, tmp_path: Path) -> None:
+def test_only_the_right_chap_secret_is_accepted(gateway: Gateway, make_farm: MakeFarm, tmp_path: Path) -> None:
     """None, wrong user, wrong secret, a file that others can read; then the right one."""
     farm = make_farm(3, size_bytes=SIZE, chap=("gateway", "correct-secret"))
     members, folder = farm.members(), tmp_path / "secrets"
@@ -180,31 +180,31 @@ def test_chap(gateway: Gateway, make_farm: MakeFarm, tmp_path: Path) -> None:
                    for path in [*gateway.config.rglob("*.conf"), *gateway.state.iterdir()] if path.is_file())
 
 
-def test_not_a_disk(gateway: Gateway, farm: TargetFarm) -> None:
+def test_what_is_no_disk_is_refused(gateway: Gateway, farm: TargetFarm) -> None:
     number = farm.add(TargetOptions(size_bytes=SIZE, device_type="cd"))
     refuse_create(gateway, farm, [*farm.members()[:2], farm.member(number)], farm.member(number),
                   "not a disk")
 
 
-def test_read_only_lun(gateway: Gateway, farm: TargetFarm) -> None:
+def test_a_read_only_lun_is_refused(gateway: Gateway, farm: TargetFarm) -> None:
     number = farm.add(TargetOptions(size_bytes=SIZE, readonly=True))
     refuse_create(gateway, farm, [*farm.members()[:2], farm.member(number)], farm.member(number),
                   "read-only")
 
 
-def test_block_sizes_that_differ(gateway: Gateway, farm: TargetFarm) -> None:
+def test_block_sizes_that_differ_are_refused(gateway: Gateway, farm: TargetFarm) -> None:
     number = farm.add(TargetOptions(size_bytes=SIZE, block_bytes=4096))
     refuse_create(gateway, farm, [*farm.members()[:2], farm.member(number)], farm.member(number),
                   "4096", "512")
 
 
-def test_a_lun_that_is_too_small(gateway: Gateway, farm: TargetFarm) -> None:
+def test_a_lun_that_is_too_small_is_refused(gateway: Gateway, farm: TargetFarm) -> None:
     number = farm.add(TargetOptions(size_bytes=8 * MIB))
     refuse_create(gateway, farm, [*farm.members()[:2], farm.member(number)], farm.member(number),
                   str(8 * MIB), "16 MiB")
 
 
-def test_one_lun_under_two_portals(gateway: Gateway, make_farm: MakeFarm) -> None:
+def test_one_lun_under_two_portals_is_refused(gateway: Gateway, make_farm: MakeFarm) -> None:
     farm = make_farm(2, size_bytes=SIZE, portals=2)
     twice = [farm.member(0), farm.member(1), farm.member(0, which=1)]
     refuse_create(gateway, farm, twice, farm.member(0), farm.member(0, which=1), "same")
@@ -214,8 +214,8 @@ def test_one_lun_under_two_portals(gateway: Gateway, make_farm: MakeFarm) -> Non
 # Members that hold something
 
 
-def test_a_member_of_another_volume(gateway: Gateway, make_gateway: Callable[[], Gateway],
-                                    make_farm: MakeFarm) -> None:
+def test_a_member_of_another_volume_is_refused(gateway: Gateway, make_gateway: Callable[[], Gateway],
+                                               make_farm: MakeFarm) -> None:
     """Refused by force too where the gateway has that volume; elsewhere only without force."""
     farm = make_farm(5, size_bytes=SIZE)
     members = farm.members()
@@ -299,7 +299,7 @@ def damage(path: Path, which: str, how: str) -> None:
 
 
 @pytest.mark.parametrize("how", ["flipped", "truncated"])
-def test_damaged_superblocks(gateway: Gateway, farm: TargetFarm, how: str) -> None:
+def test_damaged_superblocks_are_told_and_not_overwritten(gateway: Gateway, farm: TargetFarm, how: str) -> None:
     """One copy: said by examine, and no harm.  Both: the member is out, and not quietly overwritten."""
     gateway.create("v0", farm.members())
     gateway.configure("v0", assembly_wait_seconds=1)
@@ -346,7 +346,7 @@ def test_a_lun_that_has_shrunk_is_left_out_and_named(gateway: Gateway, farm: Tar
 # The command itself
 
 
-def test_socket_that_is_not_there(make_gateway: Callable[[], Gateway]) -> None:
+def test_a_socket_that_is_not_there_is_named(make_gateway: Callable[[], Gateway]) -> None:
     gateway = make_gateway()
     check_refusal(gateway.iraid("list"), str(gateway.socket), "does not exist", "tcmu-runner")
     with socket.socket(socket.AF_UNIX) as dead:
@@ -365,7 +365,7 @@ def public_command() -> Iterator[Path]:
         yield Path(shutil.copy(IRAID, Path(path) / "scripts"))
 
 
-def test_not_root(gateway: Gateway, public_command: Path) -> None:
+def test_who_is_not_root_is_refused(gateway: Gateway, public_command: Path) -> None:
     """The socket's mode keeps others out; and if somebody opens it to all, the program does."""
 
     def list_as_nobody() -> Ran:

@@ -16,8 +16,8 @@ from iraid_dev.stack.reader import NotAMember, VolumeReader
 
 @pytest.mark.parametrize("level, name", [(5, "P-iRAID"), (0, "S-iRAID"), (1, "mirror"), (6, "P+Q-iRAID"),
                                          pytest.param(10, "striped mirror", marks=pytest.mark.long)])
-def test_from_discover_to_delete(gateway: Gateway, make_farm: Callable[..., TargetFarm], level: int,
-                                 name: str) -> None:
+def test_a_volume_lives_from_discover_to_delete(gateway: Gateway, make_farm: Callable[..., TargetFarm], level: int,
+                                                name: str) -> None:
     farm = make_farm(4)
     members = farm.members()
 
@@ -118,7 +118,7 @@ def test_delete_says_which_members_were_not_wiped(gateway: Gateway, make_farm: C
     assert [block is not None for block in blocks] == [False, False, True]
 
 
-def test_start_all_and_several_volumes(gateway: Gateway, make_farm: Callable[..., TargetFarm]) -> None:
+def test_start_all_starts_what_is_enabled_and_no_volume_disturbs_another(gateway: Gateway, make_farm: Callable[..., TargetFarm]) -> None:
     """A new process starts what is enabled; volumes of one process don't disturb each other."""
     farms = [make_farm(3) for _ in range(3)]
     for number, farm in enumerate(farms):

@@ -184,8 +184,8 @@ SHORT = [(6, "healthy"), (1, "healthy")]
 @pytest.mark.parametrize("level, name", [
     *((5, name) for name in RUNS),
     *(pytest.param(*case, marks=() if case in SHORT else pytest.mark.long) for case in LEVELS_RUNS)])
-def test_some_crashes_of_a_short_run(make_run: Callable[..., Run], figure: Callable[[str, str], None],
-                                     level: int, name: str) -> None:
+def test_some_crashes_of_a_short_run_lose_nothing(make_run: Callable[..., Run], figure: Callable[[str, str], None],
+                                                  level: int, name: str) -> None:
     run = make_run(list(RUNS).index(name), level)
     RUNS[name](run, 40)
     assert run.load.failed == 0 or name == "gateway_killed"
@@ -196,8 +196,8 @@ def test_some_crashes_of_a_short_run(make_run: Callable[..., Run], figure: Calla
 @pytest.mark.no_sanitizer
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("level, name", [*((5, name) for name in RUNS), *LEVELS_RUNS])
-def test_every_crash_of_a_very_short_run(make_run: Callable[..., Run], figure: Callable[[str, str], None],
-                                         level: int, name: str) -> None:
+def test_no_crash_of_a_very_short_run_loses_anything(make_run: Callable[..., Run], figure: Callable[[str, str], None],
+                                                     level: int, name: str) -> None:
     run = make_run(200 + list(RUNS).index(name), level)
     RUNS[name](run, 16)
     figure("replayed", run.replay())
@@ -208,8 +208,8 @@ def test_every_crash_of_a_very_short_run(make_run: Callable[..., Run], figure: C
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("seed", range(100, 103))
 @pytest.mark.parametrize("name", RUNS)
-def test_many_crashes_of_a_longer_run(make_run: Callable[[int], Run], figure: Callable[[str, str], None],
-                                      name: str, seed: int) -> None:
+def test_many_crashes_of_a_longer_run_lose_nothing(make_run: Callable[[int], Run], figure: Callable[[str, str], None],
+                                                   name: str, seed: int) -> None:
     run = make_run(seed)
     RUNS[name](run, 150)
     figure("replayed", run.replay("--cases", "40000"))

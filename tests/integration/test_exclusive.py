@@ -46,7 +46,7 @@ def other(make_gateway: Callable[[], Gateway], gateway: Gateway, reader: VolumeR
     return made
 
 
-def test_in_use_by_iraid_engine(gateway: Gateway, reader: VolumeReader) -> None:
+def test_what_iraid_engine_uses_is_refused_to_nbdkit(gateway: Gateway, reader: VolumeReader) -> None:
     gateway.must("start", "v0")
     assert gateway.engine is not None
     pid = gateway.engine.pid
@@ -56,7 +56,7 @@ def test_in_use_by_iraid_engine(gateway: Gateway, reader: VolumeReader) -> None:
     assert gateway.status("v0")["state"] == "active"
 
 
-def test_in_use_by_nbdkit(gateway: Gateway, reader: VolumeReader) -> None:
+def test_what_nbdkit_uses_is_refused_to_iraid_engine(gateway: Gateway, reader: VolumeReader) -> None:
     with gateway.serve("v0") as volume:
         handle = volume.connect()
         holder = f"in use by nbdkit pid {volume.process.pid}"
@@ -171,8 +171,8 @@ def stopped(pid: int) -> bool:
     return all(state == "T" for state in states)
 
 
-def test_take_over_from_a_gateway_that_hangs(gateway: Gateway, other: Gateway,
-                                             reader: VolumeReader) -> None:
+def test_after_a_take_over_no_write_of_a_gateway_that_hung_lands(gateway: Gateway, other: Gateway,
+                                                                 reader: VolumeReader) -> None:
     """It is stopped with writes in flight, and continues when another has written the same places:
     its writes must not land late."""
     with gateway.serve("v0") as volume:

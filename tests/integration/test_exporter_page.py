@@ -148,8 +148,8 @@ def shown(tmp_path: Path) -> Iterator[Callable[..., Any]]:
         one.__exit__(None, None, None)
 
 
-def test_a_life_degraded_filled_again_and_gone(gateway: Gateway, make_farm: Callable[..., TargetFarm],
-                                               tmp_path: Path) -> None:
+def test_the_page_follows_a_volume_degraded_filled_again_and_gone(gateway: Gateway, make_farm: Callable[..., TargetFarm],
+                                                                  tmp_path: Path) -> None:
     """With a real volume, real targets and real load."""
     with watched(gateway, make_farm, tmp_path, member_bytes=128 << 20) as one, one.load() as load:
         with browser(one.exporter.url) as page_:

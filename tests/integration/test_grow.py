@@ -188,7 +188,7 @@ def gated(gateway: Gateway, make_farm: Callable[..., TargetFarm]) -> Iterator[Ca
 @pytest.mark.parametrize("level, count", [
     (5, 4), (0, 3), (10, 3),
     *(long(*case) for case in ((1, 2), (6, 5), (10, 4), (1, 4), (5, 3), (6, 4), (0, 2), (5, 7), (10, 5)))])
-def test_grows_under_load(gateway: Gateway, make_farm: Callable[..., TargetFarm], level: int, count: int) -> None:
+def test_a_volume_grows_under_load(gateway: Gateway, make_farm: Callable[..., TargetFarm], level: int, count: int) -> None:
     farm = make_farm(count, size_bytes=OLD_BYTES)
     old = prepare(gateway, farm.members(), level)
     new = volume_bytes(level, count, NEW_BYTES)
@@ -247,7 +247,7 @@ def test_new_rows_fit_at_once_or_are_marked(gateway: Gateway, make_farm: Callabl
 
 
 @pytest.mark.long
-def test_grows_again_and_again(gateway: Gateway, make_farm: Callable[..., TargetFarm]) -> None:
+def test_a_volume_grows_again_and_again(gateway: Gateway, make_farm: Callable[..., TargetFarm]) -> None:
     """By less than a chunk, by a chunk, by much; with a stop in between."""
     farm = make_farm(4, size_bytes=OLD_BYTES)
     size = prepare(gateway, farm.members(), 5)
@@ -498,8 +498,8 @@ def restarted(gateway: Gateway, volume: Served, shadow: Shadow, sizes: tuple[int
 
 @pytest.mark.parametrize("level, count, steps", [
     (5, 4, 2), long(5, 4, None), long(0, 2, None), long(1, 3, None), long(6, 4, None), long(10, 3, None)])
-def test_killed_at_a_step_of_growing(gateway: Gateway, gated: Callable[..., tuple[TargetFarm, Gate]], level: int,
-                                     count: int, steps: int | None) -> None:
+def test_a_gateway_may_be_killed_at_any_step_of_growing(gateway: Gateway, gated: Callable[..., tuple[TargetFarm, Gate]], level: int,
+                                                        count: int, steps: int | None) -> None:
     """The first command of it passes, then one more each time, until it is over; or so many of these, chosen at random."""
     farm, gate = gated(level, count)
     old = volume_bytes(level, count, OLD_BYTES)
@@ -544,7 +544,7 @@ def test_killed_at_a_step_of_growing(gateway: Gateway, gated: Callable[..., tupl
 
 @pytest.mark.long
 @pytest.mark.parametrize("level, count", [(5, 4), (1, 3), (10, 3), (6, 4)])
-def test_killed_at_a_step_and_a_member_is_missing_then(
+def test_a_gateway_may_be_killed_at_any_step_and_a_member_be_missing_then(
         gateway: Gateway, gated: Callable[..., tuple[TargetFarm, Gate]], level: int, count: int) -> None:
     """A different one each time: those that are there decide which size it has, and the missing one learns it from them."""
     farm, gate = gated(level, count)
@@ -586,9 +586,9 @@ def test_killed_at_a_step_and_a_member_is_missing_then(
 
 
 @pytest.mark.parametrize("level, count, kills", [(5, 4, 2), long(5, 4, 40), long(10, 3, 20), long(6, 5, 20)])
-def test_killed_at_any_moment_under_load(gateway: Gateway, make_farm: Callable[..., TargetFarm],
-                                         figure: Callable[[str, str], None], level: int, count: int,
-                                         kills: int) -> None:
+def test_a_gateway_may_be_killed_at_any_moment_of_growing_under_load(gateway: Gateway, make_farm: Callable[..., TargetFarm],
+                                                                     figure: Callable[[str, str], None], level: int, count: int,
+                                                                     kills: int) -> None:
     farm = make_farm(count, size_bytes=OLD_BYTES)
     prepare(gateway, farm.members(), level)
     chance = random.Random(kills)
@@ -631,8 +631,8 @@ def test_killed_at_any_moment_under_load(gateway: Gateway, make_farm: Callable[.
     (5, 4, 3, "dead"), *(long(level, count, step, end) for level, count in ((5, 4), (1, 2), (10, 3), (6, 4))
                          for step in range(6) for end in ("dead", "silent")
                          if (level, step, end) != (5, 3, "dead"))])
-def test_a_member_lost_at_a_step_of_growing(gateway: Gateway, gated: Callable[..., tuple[TargetFarm, Gate]],
-                                            level: int, count: int, step: int, end: str) -> None:
+def test_a_member_may_be_lost_at_any_step_of_growing(gateway: Gateway, gated: Callable[..., tuple[TargetFarm, Gate]],
+                                                     level: int, count: int, step: int, end: str) -> None:
     """An error and the old size, or success and the new one; it comes back to what it missed."""
     farm, gate = gated(level, count)
     old, new = volume_bytes(level, count, OLD_BYTES), volume_bytes(level, count, NEW_BYTES)

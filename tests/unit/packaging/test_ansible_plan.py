@@ -329,7 +329,7 @@ def test_others_stay_in_the_saved_configuration_though_they_do_not_run():
     assert [one["wwn"] for one in merged["targets"]] == ["iqn.2026-01.org.example:other", IQN]
 
 
-def test_the_block_of_a_tgt_target():
+def test_the_block_of_a_tgt_target_has_all_that_was_asked_for():
     text = tgt_config.text(IQN, [("/srv/a.img", True)], [GATEWAY], ["10.0.0.0/24"], "u", "s", {"MaxBurstLength": 1})
     assert text.startswith("# ") and f"<target {IQN}>" in text
     for line in ("<backing-store /srv/a.img>", "lun 1", f"initiator-name {GATEWAY}", "initiator-address 10.0.0.0/24",
@@ -337,7 +337,7 @@ def test_the_block_of_a_tgt_target():
         assert line in text.replace("    ", "")
 
 
-def test_targets_of_tgt_that_are_in_use():
+def test_a_target_of_tgt_with_a_session_is_in_use():
     shown = ("Target 1: iqn.a\n    System information:\n    I_T nexus information:\n        I_T nexus: 3\n"
              "Target 2: iqn.b\n    I_T nexus information:\n    LUN information:\n")
     assert tgt_config.targets_in_use(shown) == {"iqn.a": True, "iqn.b": False}

@@ -437,7 +437,7 @@ test_copies_alternate(void **state)
 }
 
 static void
-test_areas_of_known_sizes(void **state)
+test_areas_are_as_large_as_worked_out_by_hand(void **state)
 {
 	static const struct {
 		uint64_t member_mib, log_mib, checksums_mib, data_mib;
@@ -494,7 +494,7 @@ test_regions_of_any_volume_fit_the_map(void **state)
 }
 
 static void
-test_grown_areas_of_known_sizes(void **state)
+test_grown_areas_are_as_large_as_worked_out_by_hand(void **state)
 {
 	static const struct {
 		uint64_t before_mib, after_mib, data_mib, more_offset_mib, more_mib;
@@ -612,9 +612,9 @@ main(void)
 		cmocka_unit_test(test_newer_valid_copy_is_chosen),
 		cmocka_unit_test(test_copies_that_contradict_are_not_guessed_at),
 		cmocka_unit_test(test_copies_alternate),
-		cmocka_unit_test(test_areas_of_known_sizes),
+		cmocka_unit_test(test_areas_are_as_large_as_worked_out_by_hand),
 		cmocka_unit_test(test_regions_of_any_volume_fit_the_map),
-		cmocka_unit_test(test_grown_areas_of_known_sizes),
+		cmocka_unit_test(test_grown_areas_are_as_large_as_worked_out_by_hand),
 		cmocka_unit_test(test_rows_per_region_are_as_wanted_if_the_map_holds_them),
 		cmocka_unit_test(test_map_reads_back_and_keeps_blocks_apart),
 		cmocka_unit_test(test_damaged_granules_count_as_dirty_and_stale),

@@ -153,7 +153,7 @@ compare(const struct geometry *geometry, const struct expectation *cases, size_t
 }
 
 static void
-test_known_cases_of_three_plus_one(void **state)
+test_plans_of_three_plus_one_are_those_worked_out_by_hand(void **state)
 {
 	struct geometry geometry = make(5, 4);
 
@@ -161,7 +161,7 @@ test_known_cases_of_three_plus_one(void **state)
 }
 
 static void
-test_known_cases_of_four_plus_two(void **state)
+test_plans_of_four_plus_two_are_those_worked_out_by_hand(void **state)
 {
 	struct geometry geometry = make(6, 6);
 
@@ -340,8 +340,8 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_known_cases_of_three_plus_one),
-		cmocka_unit_test(test_known_cases_of_four_plus_two),
+		cmocka_unit_test(test_plans_of_three_plus_one_are_those_worked_out_by_hand),
+		cmocka_unit_test(test_plans_of_four_plus_two_are_those_worked_out_by_hand),
 		cmocka_unit_test(test_copies_are_written_where_the_data_is),
 		cmocka_unit_test(test_the_middle_of_a_suspect_chunk_is_read_with_its_surroundings),
 		cmocka_unit_test(test_wide_rows_prefer_read_modify_write),

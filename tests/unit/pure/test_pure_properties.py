@@ -103,7 +103,7 @@ def test_every_byte_of_a_small_volume_goes_to_the_models_place(level, members):
 
 
 @given(st.sampled_from(ALL_SHAPES), st.sampled_from(CHUNK_SIZES), st.integers(1, 2**38 - 1), st.data())
-def test_locate_in_volumes_of_any_size(shape, chunk, member_chunks, data):
+def test_locate_agrees_with_the_model_in_volumes_of_any_size(shape, chunk, member_chunks, data):
     level, members = shape
     geometry = make_geometry(level, members, chunk, member_chunks)
     data_chunks = data_chunks_of(level, members)
@@ -172,7 +172,7 @@ class Memory:
 
 @given(st.integers(0, 66), st.integers(0, 3000), st.sampled_from([0, 0, 32, 1, 8]), st.booleans(),
        st.randoms(use_true_random=False))
-def test_xor_of_plain_memory(count, length, misalignment, aliased, rng):
+def test_xor_of_plain_memory_agrees_with_the_model(count, length, misalignment, aliased, rng):
     memory = Memory(70 * (length + 256))
     parts = [rng.randbytes(length) for _ in range(count)]
     addresses = [memory.place(part, misalignment) for part in parts]
@@ -208,7 +208,7 @@ def gather(run: IovRun, length: int) -> bytes:
 
 @given(st.integers(0, 9), st.integers(0, 12), st.sampled_from([512, 64, 13, 1]), st.booleans(),
        st.randoms(use_true_random=False))
-def test_xor_of_scattered_memory(count, units, unit, aliased, rng):
+def test_xor_of_scattered_memory_agrees_with_the_model(count, units, unit, aliased, rng):
     length = units * unit
     memory = Memory((count + 2) * 64 * (length + 4 * unit + 256))
     parts = [rng.randbytes(length) for _ in range(count)]
@@ -223,7 +223,7 @@ def test_xor_of_scattered_memory(count, units, unit, aliased, rng):
 
 @given(st.lists(st.tuples(st.integers(0, 40), st.integers(0, 10)), max_size=8), st.integers(0, 60),
        st.integers(0, 60), st.integers(0, 8))
-def test_slices_of_iovecs(pieces, skip, length, out_max):
+def test_slices_of_iovecs_agree_with_the_model(pieces, skip, length, out_max):
     """Addresses are numbers here: nothing is read.  A gap of 0 makes neighbours touch."""
     address, iov, addresses = 4096, [], []
     for gap, size in pieces:

@@ -319,7 +319,7 @@ check_all_mixes(int level, int count)
 }
 
 static void
-test_every_mix_of_three_and_four_members(void **state)
+test_every_mix_of_three_and_four_members_is_judged_as_the_rules_say(void **state)
 {
 	check_all_mixes(0, 3);
 	check_all_mixes(0, 4);
@@ -328,14 +328,14 @@ test_every_mix_of_three_and_four_members(void **state)
 }
 
 static void
-test_every_mix_of_five_members(void **state)
+test_every_mix_of_five_members_is_judged_as_the_rules_say(void **state)
 {
 	check_all_mixes(5, 5);
 }
 
 /* Members at any two moments of a volume's life, the mix of moments enumerated: the newest one's word counts. */
 static void
-test_every_mix_of_epochs_and_events(void **state)
+test_of_every_mix_of_epochs_and_events_the_newest_rules(void **state)
 {
 	static struct scene scene;
 
@@ -364,7 +364,7 @@ test_every_mix_of_epochs_and_events(void **state)
 /* --- single cases --- */
 
 static void
-test_nobody_there(void **state)
+test_nothing_starts_while_nobody_is_there(void **state)
 {
 	static struct scene scene;
 
@@ -608,7 +608,7 @@ test_targets_of_rebuilds_are_known_and_never_forced(void **state)
 }
 
 static void
-test_two_devices_that_are_one_member(void **state)
+test_of_two_devices_that_are_one_member_no_older_one_is_believed(void **state)
 {
 	static struct scene scene;
 	struct superblock record = record_of(5, 3);
@@ -1116,10 +1116,10 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_every_mix_of_three_and_four_members),
-		cmocka_unit_test(test_every_mix_of_five_members),
-		cmocka_unit_test(test_every_mix_of_epochs_and_events),
-		cmocka_unit_test(test_nobody_there),
+		cmocka_unit_test(test_every_mix_of_three_and_four_members_is_judged_as_the_rules_say),
+		cmocka_unit_test(test_every_mix_of_five_members_is_judged_as_the_rules_say),
+		cmocka_unit_test(test_of_every_mix_of_epochs_and_events_the_newest_rules),
+		cmocka_unit_test(test_nothing_starts_while_nobody_is_there),
 		cmocka_unit_test(test_a_lost_copy_may_have_been_the_record_that_gave_a_place_away),
 		cmocka_unit_test(test_a_device_that_has_changed_may_be_the_last_who_knows_that_the_others_are_out),
 		cmocka_unit_test(test_what_members_lack_is_not_known_where_a_device_that_has_changed_says_who_is_out),
@@ -1129,7 +1129,7 @@ main(void)
 		cmocka_unit_test(test_spares_and_further_slots_are_not_waited_for),
 		cmocka_unit_test(test_a_replaced_member_is_obsolete_even_if_forced),
 		cmocka_unit_test(test_targets_of_rebuilds_are_known_and_never_forced),
-		cmocka_unit_test(test_two_devices_that_are_one_member),
+		cmocka_unit_test(test_of_two_devices_that_are_one_member_no_older_one_is_believed),
 		cmocka_unit_test(test_of_a_member_and_its_copies_none_is_believed_if_two_are_equal),
 		cmocka_unit_test(test_a_copy_is_not_the_member_because_that_has_changed),
 		cmocka_unit_test(test_member_older_than_it_acknowledged_is_not_trusted),

@@ -146,7 +146,7 @@ test_a_journal_may_come_later(void **state)
 }
 
 static void
-test_none_is_wanted(void **state)
+test_no_journal_is_opened_where_none_is_wanted(void **state)
 {
 	setenv("IRAID_JOURNAL_SOCKET", "", 1);
 	assert_null(journal_open());
@@ -163,7 +163,7 @@ main(void)
 		cmocka_unit_test_setup_teardown(test_long_texts_are_cut, make, scratch_remove),
 		cmocka_unit_test_setup_teardown(test_a_journal_that_stands_still_is_not_waited_for, make, scratch_remove),
 		cmocka_unit_test_setup_teardown(test_a_journal_may_come_later, make, scratch_remove),
-		cmocka_unit_test_setup_teardown(test_none_is_wanted, make, scratch_remove),
+		cmocka_unit_test_setup_teardown(test_no_journal_is_opened_where_none_is_wanted, make, scratch_remove),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

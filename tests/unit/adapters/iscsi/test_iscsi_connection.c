@@ -377,7 +377,7 @@ message(uint8_t opcode, uint8_t event, bool ends)
 }
 
 static void
-test_messages_and_rejections(void **state)
+test_messages_that_end_a_session_end_it_and_others_do_not(void **state)
 {
 	message(0x32, 0, false);
 	message(0x32, 1, true);
@@ -407,7 +407,7 @@ main(void)
 		cmocka_unit_test(test_abort_task_names_the_task),
 		cmocka_unit_test(test_an_answer_that_comes_twice_ends_the_connection),
 		cmocka_unit_test(test_status_numbers_are_acknowledged),
-		cmocka_unit_test(test_messages_and_rejections),
+		cmocka_unit_test(test_messages_that_end_a_session_end_it_and_others_do_not),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

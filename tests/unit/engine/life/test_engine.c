@@ -186,7 +186,7 @@ lose_member_under_load(int lost, bool hang, bool resynced)
 }
 
 static void
-test_any_member_lost_under_load(void **state)
+test_any_member_may_be_lost_under_load(void **state)
 {
 	for (int lost = 0; lost < 4; lost++) {
 		lose_member_under_load(lost, false, lost % 2);
@@ -196,7 +196,7 @@ test_any_member_lost_under_load(void **state)
 
 /* At any moment of flushes and FUA writes too: no request fails. */
 static void
-test_member_lost_while_flushes_are_under_way(void **state)
+test_member_may_be_lost_while_flushes_are_under_way(void **state)
 {
 	for (uint64_t seed = 1; seed <= 150; seed++) {
 		struct rig rig;
@@ -222,7 +222,7 @@ test_member_lost_while_flushes_are_under_way(void **state)
 }
 
 static void
-test_member_missing_at_assembly(void **state)
+test_volume_starts_without_any_one_member(void **state)
 {
 	for (int lost = 0; lost < 5; lost++) {
 		struct rig rig;
@@ -270,7 +270,7 @@ test_crash_keeps_what_was_acknowledged(void **state)
 }
 
 static void
-test_crash_at_any_step_of_an_eviction(void **state)
+test_crash_at_any_step_of_an_eviction_loses_no_acknowledged_write(void **state)
 {
 	for (uint64_t seed = 1; seed <= 60; seed++) {
 		struct rig rig;
@@ -718,7 +718,7 @@ test_requests_wait_for_assembly_then_fail(void **state)
  * conflict, while the load goes on.  Every request ends, nothing more is written to a taken member.
  */
 static void
-test_taken_over_under_load(void **state)
+test_volume_taken_over_under_load_writes_to_no_taken_member(void **state)
 {
 	for (uint64_t seed = 1; seed <= 40; seed++) {
 		struct rig rig;
@@ -776,11 +776,11 @@ main(void)
 		cmocka_unit_test(test_clean_stop_leaves_nothing_dirty),
 		cmocka_unit_test(test_what_was_written_is_proven_first_after_a_start),
 		cmocka_unit_test(test_a_slow_resync_does_not_keep_a_stop_from_being_clean),
-		cmocka_unit_test(test_any_member_lost_under_load),
-		cmocka_unit_test(test_member_lost_while_flushes_are_under_way),
-		cmocka_unit_test(test_member_missing_at_assembly),
+		cmocka_unit_test(test_any_member_may_be_lost_under_load),
+		cmocka_unit_test(test_member_may_be_lost_while_flushes_are_under_way),
+		cmocka_unit_test(test_volume_starts_without_any_one_member),
 		cmocka_unit_test(test_crash_keeps_what_was_acknowledged),
-		cmocka_unit_test(test_crash_at_any_step_of_an_eviction),
+		cmocka_unit_test(test_crash_at_any_step_of_an_eviction_loses_no_acknowledged_write),
 		cmocka_unit_test(test_power_loss_keeps_what_was_flushed),
 		cmocka_unit_test(test_dirty_and_degraded_is_never_wrong_data),
 		cmocka_unit_test(test_too_many_silent_members_suspend_and_resume),
@@ -794,7 +794,7 @@ main(void)
 		cmocka_unit_test(test_a_take_over_ends_with_the_time_of_its_start),
 		cmocka_unit_test(test_force_ends_with_the_time_of_its_start),
 		cmocka_unit_test(test_requests_wait_for_assembly_then_fail),
-		cmocka_unit_test(test_taken_over_under_load),
+		cmocka_unit_test(test_volume_taken_over_under_load_writes_to_no_taken_member),
 		cmocka_unit_test(test_bad_requests_are_refused),
 	};
 

@@ -78,7 +78,7 @@ static const struct { int level, count; } shapes[] = { { 0, 3 }, { 1, 2 }, { 5, 
 
 /* Twice, the first time to an end in the middle of a region; all of it is used, and is there after a crash. */
 static void
-test_grows_under_load_and_stays_so(void **state)
+test_volume_grows_under_load_and_stays_so(void **state)
 {
 	for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++) {
 		struct rig rig;
@@ -113,7 +113,7 @@ test_grows_under_load_and_stays_so(void **state)
 }
 
 static void
-test_uses_all_that_members_have(void **state)
+test_volume_uses_all_that_members_have(void **state)
 {
 	struct rig rig;
 
@@ -260,7 +260,7 @@ assert_refused(struct rig *rig, int error)
 }
 
 static void
-test_refused_unless_all_members_are_there(void **state)
+test_growing_is_refused_unless_all_members_are_there(void **state)
 {
 	struct rig rig;
 	uint64_t before;
@@ -299,7 +299,7 @@ test_refused_unless_all_members_are_there(void **state)
 
 /* At any moment: it ends in one of the two ways, and the volume is what that says. */
 static void
-test_member_lost_at_any_step(void **state)
+test_member_may_be_lost_at_any_step_of_growing(void **state)
 {
 	int failed = 0, carried_through = 0;
 
@@ -380,7 +380,7 @@ crash_at(int level, int count, int steps, bool without_one, int *old, int *new)
 }
 
 static void
-test_crash_at_any_step(void **state)
+test_crash_at_any_step_leaves_the_old_size_or_the_new_one(void **state)
 {
 	for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++) {
 		int old = 0, new = 0;
@@ -394,7 +394,7 @@ test_crash_at_any_step(void **state)
 
 /* Whoever waits for it is told, whenever the volume is stopped. */
 static void
-test_stop_at_any_step(void **state)
+test_stop_at_any_step_is_told_to_who_waits(void **state)
 {
 	for (int steps = 0; steps < 16; steps++) {
 		struct rig rig;
@@ -458,7 +458,7 @@ test_a_scrub_keeps_to_the_rows_on_record_when_growing_is_given_up(void **state)
 
 /* A device that was put back as it was before does not take the volume down with it. */
 static void
-test_member_shrinks_again(void **state)
+test_member_that_shrinks_again_stays_out(void **state)
 {
 	struct rig rig;
 
@@ -599,18 +599,18 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_volume_starts_without_a_member_that_is_too_small_for_what_it_has_grown_to),
-		cmocka_unit_test(test_grows_under_load_and_stays_so),
-		cmocka_unit_test(test_uses_all_that_members_have),
+		cmocka_unit_test(test_volume_grows_under_load_and_stays_so),
+		cmocka_unit_test(test_volume_uses_all_that_members_have),
 		cmocka_unit_test(test_new_rows_fit_when_a_member_is_lost),
 		cmocka_unit_test(test_a_spare_that_grew_with_the_members_will_do),
 		cmocka_unit_test(test_a_replacement_that_has_become_too_small_is_not_filled),
 		cmocka_unit_test(test_the_smallest_member_counts),
-		cmocka_unit_test(test_refused_unless_all_members_are_there),
-		cmocka_unit_test(test_member_lost_at_any_step),
-		cmocka_unit_test(test_crash_at_any_step),
-		cmocka_unit_test(test_stop_at_any_step),
+		cmocka_unit_test(test_growing_is_refused_unless_all_members_are_there),
+		cmocka_unit_test(test_member_may_be_lost_at_any_step_of_growing),
+		cmocka_unit_test(test_crash_at_any_step_leaves_the_old_size_or_the_new_one),
+		cmocka_unit_test(test_stop_at_any_step_is_told_to_who_waits),
 		cmocka_unit_test(test_a_scrub_keeps_to_the_rows_on_record_when_growing_is_given_up),
-		cmocka_unit_test(test_member_shrinks_again),
+		cmocka_unit_test(test_member_that_shrinks_again_stays_out),
 		cmocka_unit_test(test_a_member_of_any_size_is_put_on_record),
 		cmocka_unit_test(test_member_that_was_to_go_and_stays_knows_before_new_rows_are_used),
 	};

@@ -89,7 +89,7 @@ test_reads_one_after_the_other_take_what_the_member_takes(void **state)
 }
 
 static void
-test_depth_multiplies(void **state)
+test_depth_multiplies_the_rate(void **state)
 {
 	struct rig rig;
 	uint64_t alone;
@@ -168,7 +168,7 @@ test_a_slow_member_gets_fewer_at_once(void **state)
 /* That it answers many at once later than one says nothing about it: reads don't avoid it, and what the others move
  * is counted apart. */
 static void
-test_beside_a_load(void **state)
+test_probe_and_load_do_not_count_as_each_other(void **state)
 {
 	struct rig rig;
 
@@ -252,7 +252,7 @@ test_a_member_that_goes_ends_its_part(void **state)
 
 /* Its slot is free, and perhaps another's, before the probe of the others ends. */
 static void
-test_a_member_that_is_let_go_meanwhile(void **state)
+test_a_member_that_is_let_go_ends_its_part(void **state)
 {
 	for (int i = 0; i < 2; i++) {
 		struct probe_order order = of(-1, 4, 3000);
@@ -367,15 +367,15 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_reads_one_after_the_other_take_what_the_member_takes),
-		cmocka_unit_test(test_depth_multiplies),
+		cmocka_unit_test(test_depth_multiplies_the_rate),
 		cmocka_unit_test(test_the_rate_is_bounded),
 		cmocka_unit_test(test_its_time_begins_when_it_does),
 		cmocka_unit_test(test_a_slow_member_gets_fewer_at_once),
-		cmocka_unit_test(test_beside_a_load),
+		cmocka_unit_test(test_probe_and_load_do_not_count_as_each_other),
 		cmocka_unit_test(test_probes_do_not_make_a_member_slow),
 		cmocka_unit_test(test_a_hung_member_ends_it_in_time),
 		cmocka_unit_test(test_a_member_that_goes_ends_its_part),
-		cmocka_unit_test(test_a_member_that_is_let_go_meanwhile),
+		cmocka_unit_test(test_a_member_that_is_let_go_ends_its_part),
 		cmocka_unit_test(test_a_member_that_refuses_to_read_says_so),
 		cmocka_unit_test(test_who_is_out_takes_no_part),
 		cmocka_unit_test(test_a_stop_does_not_wait_for_it),

@@ -262,7 +262,7 @@ test_unreadable_sector_during_a_rebuild_loses_that_piece_only(void **state)
 
 /* What is written for a lost piece, zeros and parity that fits, may be lost in part with a cache: that has to be noticed. */
 static void
-test_cache_is_lost_after_a_piece_was(void **state)
+test_cache_that_is_lost_after_a_piece_leaves_no_wrong_parity(void **state)
 {
 	for (int steps = 1; steps <= 24; steps++) {
 		struct rig rig;
@@ -297,7 +297,7 @@ test_cache_is_lost_after_a_piece_was(void **state)
 
 /* As many members as there can be: sets of positions fill their word. */
 static void
-test_a_piece_is_lost_of_32_members(void **state)
+test_a_piece_lost_of_32_members_is_recorded(void **state)
 {
 	struct rig rig;
 
@@ -568,7 +568,7 @@ test_a_limit_that_is_set_holds_for_what_waits_already(void **state)
 
 /* Who has no set is filled from the start, whoever returns first. */
 static void
-test_more_members_are_out_than_there_are_sets(void **state)
+test_member_without_a_set_is_filled_from_the_start(void **state)
 {
 	struct rig rig;
 
@@ -602,8 +602,8 @@ main(void)
 		cmocka_unit_test(test_scrub_finds_and_repairs_what_changed_behind_our_back),
 		cmocka_unit_test(test_unreadable_sector_is_rewritten_and_counted),
 		cmocka_unit_test(test_unreadable_sector_during_a_rebuild_loses_that_piece_only),
-		cmocka_unit_test(test_cache_is_lost_after_a_piece_was),
-		cmocka_unit_test(test_a_piece_is_lost_of_32_members),
+		cmocka_unit_test(test_cache_that_is_lost_after_a_piece_leaves_no_wrong_parity),
+		cmocka_unit_test(test_a_piece_lost_of_32_members_is_recorded),
 		cmocka_unit_test(test_a_member_that_refuses_many_writes_at_once_costs_no_request),
 		cmocka_unit_test(test_lost_extents_survive_a_restart_and_can_be_accepted),
 		cmocka_unit_test(test_write_waits_for_what_is_being_accepted),
@@ -612,7 +612,7 @@ main(void)
 		cmocka_unit_test(test_reads_are_not_hedged_where_all_are_slow),
 		cmocka_unit_test(test_a_limit_that_is_set_holds_for_what_waits_already),
 		cmocka_unit_test(test_forced_start_takes_a_member_as_it_stands),
-		cmocka_unit_test(test_more_members_are_out_than_there_are_sets),
+		cmocka_unit_test(test_member_without_a_set_is_filled_from_the_start),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

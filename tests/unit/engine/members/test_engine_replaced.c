@@ -357,7 +357,7 @@ test_spare_that_refuses_writes_makes_way_for_the_next(void **state)
 }
 
 static void
-test_former_that_falls_silent_while_the_place_changes_hands(void **state)
+test_former_may_fall_silent_while_the_place_changes_hands(void **state)
 {
 	struct world world;
 
@@ -389,7 +389,7 @@ test_former_that_falls_silent_while_the_place_changes_hands(void **state)
 }
 
 static void
-test_other_member_evicted_while_the_place_changes_hands(void **state)
+test_other_member_may_be_evicted_while_the_place_changes_hands(void **state)
 {
 	struct world world;
 
@@ -723,8 +723,8 @@ main(void)
 		cmocka_unit_test(test_chosen_spare_that_refuses_writes_is_given_up),
 		cmocka_unit_test(test_chosen_spare_that_is_taken_out_stays_out),
 		cmocka_unit_test(test_spare_that_refuses_writes_makes_way_for_the_next),
-		cmocka_unit_test(test_former_that_falls_silent_while_the_place_changes_hands),
-		cmocka_unit_test(test_other_member_evicted_while_the_place_changes_hands),
+		cmocka_unit_test(test_former_may_fall_silent_while_the_place_changes_hands),
+		cmocka_unit_test(test_other_member_may_be_evicted_while_the_place_changes_hands),
 		cmocka_unit_test(test_empty_place_is_taken_durably_too),
 		cmocka_unit_test(test_stop_while_the_place_changes_hands_ends),
 		cmocka_unit_test(test_copies_change_hands_durably_too),

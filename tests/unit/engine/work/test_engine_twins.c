@@ -117,7 +117,7 @@ go_on(struct rig *rig)
 }
 
 static void
-test_a_write_that_failed_on_the_former_alone(void **state)
+test_a_write_that_failed_on_the_former_alone_is_made_up_for(void **state)
 {
 	struct rig rig_, *rig = start_with(&rig_, 5, 4, 2000, false);
 
@@ -142,7 +142,7 @@ test_a_write_that_failed_on_the_former_alone(void **state)
 }
 
 static void
-test_a_cache_that_the_former_alone_lost(void **state)
+test_a_cache_that_the_former_alone_lost_is_made_up_for(void **state)
 {
 	struct rig rig_, *rig = start(&rig_, 5, 4, 2001);
 
@@ -235,7 +235,7 @@ lose_what_a_resync_made(int level, int count)
 }
 
 static void
-test_a_cache_of_the_former_in_rows_that_nobody_wrote(void **state)
+test_a_cache_lost_in_rows_that_nobody_wrote_is_made_up_for(void **state)
 {
 	(void)state;
 	lose_what_a_resync_made(1, 3);
@@ -366,9 +366,9 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_a_write_that_failed_on_the_former_alone),
-		cmocka_unit_test(test_a_cache_that_the_former_alone_lost),
-		cmocka_unit_test(test_a_cache_of_the_former_in_rows_that_nobody_wrote),
+		cmocka_unit_test(test_a_write_that_failed_on_the_former_alone_is_made_up_for),
+		cmocka_unit_test(test_a_cache_that_the_former_alone_lost_is_made_up_for),
+		cmocka_unit_test(test_a_cache_lost_in_rows_that_nobody_wrote_is_made_up_for),
 		cmocka_unit_test(test_what_a_scrub_corrected_is_not_lost_with_the_spare),
 		cmocka_unit_test(test_what_a_scrub_went_by_is_on_the_spare_too),
 	};

@@ -216,7 +216,7 @@ def test_json_has_the_same_keys_when_the_handler_says_less_or_more(iraid):
          "error": None, "device": {
              "vendor": "", "product": "", "serial": "", "size_bytes": 0, "block_bytes": 0,
              "writable": True, "write_cache": True}}]})])
-def test_json_of_every_command(iraid, arguments, answers, expected):
+def test_every_command_has_its_answer_as_json(iraid, arguments, answers, expected):
     done = iraid(answers, *arguments, "--json")
     assert (done.status, done.json(), done.err) == (0, expected, "")
 

@@ -53,7 +53,7 @@ def iraid(tmp_path, capsys, monkeypatch):
     return run
 
 
-def test_shares_of_all_since_the_start(iraid):
+def test_without_an_interval_all_since_the_start_is_shared_out(iraid):
     done = iraid([stats(100, {"wait": (4, 400, 150), "read": (2, 1200, 700), "code": (0, 0, 0)}, read=[300, 500])],
                  "--json")
     assert done.status == 0
@@ -68,7 +68,7 @@ def test_shares_of_all_since_the_start(iraid):
     assert by_step["code"] == {"step": "code", "count": 0, "mean_us": None, "share": 0, "max_us": 0}
 
 
-def test_only_what_was_done_in_the_interval(iraid):
+def test_with_an_interval_only_what_was_done_in_it_counts(iraid):
     before = stats(100, {"write": (10, 10000, 4000)}, write=[1000] * 10,
                    thread={"turns": 5, "idle_us": 1000, "receive_us": 500, "engine_us": 0, "code_us": 0, "send_us": 0},
                    runner={"user_seconds": 7.0, "system_seconds": 3.0})
@@ -99,7 +99,7 @@ def test_a_person_sees_tables(iraid):
     assert "write" not in done.out.split("COMMAND")[1]
 
 
-def test_nothing_was_done_yet(iraid):
+def test_where_nothing_was_done_yet_that_is_said(iraid):
     done = iraid([stats(1)])
     assert done.status == 0
     assert "No commands." in done.out
@@ -120,7 +120,7 @@ def test_a_restart_meanwhile_is_told(iraid):
 
 
 @pytest.mark.parametrize("value", ["0", "-1", "1h", "4000"])
-def test_an_interval_that_is_none(iraid, value):
+def test_an_interval_that_is_none_is_refused(iraid, value):
     done = iraid([], "--interval", value)
     assert done.status == 2
     assert "--interval" in done.err

@@ -176,7 +176,7 @@ def test_two_sessions_by_one_portal_are_told_apart(path):
     assert value(found, "session_rtt_seconds", volume="v0", member=m0, session="1") == pytest.approx(0.009)
 
 
-def test_work_in_the_background(path):
+def test_work_in_the_background_is_told_with_its_progress(path):
     waiting = work(member=member(1)["member"], total_rows=1000, done_rows=10, reason="no session")
     one = volume(rebuild=waiting, resync=running(corrected_rows=2), scrub=work(
         active=False, mode="check", mismatches=5, mismatch_offsets=[]))
@@ -202,7 +202,7 @@ def test_parity_to_be_verified_is_work_that_waits():
     (5, ["in sync"] * 3, [3], 0), (6, ["in sync"] * 4, [], 2), (6, ["in sync"] * 3 + ["missing"], [], 1),
     (1, ["in sync"] * 3, [], 2), (1, ["in sync", "faulty"], [], 0), (0, ["in sync"] * 3, [], 0),
     (10, ["in sync"] * 4, [], 1), (10, ["in sync"] * 3 + ["out of date"], [], 0)])
-def test_how_many_more_members_may_be_lost(level, states, empty, bears):
+def test_redundancy_is_how_many_more_members_may_be_lost(level, states, empty, bears):
     members = [member(role, state=state) for role, state in enumerate(states)]
     members.append(member(9, state="spare", role=None))
     one = volume(level=level, members=members, empty_roles=empty)
@@ -212,7 +212,7 @@ def test_how_many_more_members_may_be_lost(level, states, empty, bears):
 @pytest.mark.parametrize(("level", "out", "redundancy", "expendable"), [
     (5, [], 1, 6), (5, [0], 0, 0), (6, [0], 1, 5), (1, [0], 4, 5), (0, [], 0, 0),
     (10, [], 1, 6), (10, [0], 0, 4), (10, [0, 2], 0, 2), (10, [0, 2, 4], 0, 0)])
-def test_how_many_members_may_be_lost_alone(path, level, out, redundancy, expendable):
+def test_each_member_that_may_be_lost_alone_counts_as_expendable(path, level, out, redundancy, expendable):
     """Level 10 with one of six out survives the loss of any other than its partner."""
     members = [member(role, state="faulty" if role in out else "in sync") for role in range(6)]
     one = volume(level=level, members=members, state="degraded" if out else "active")
@@ -508,7 +508,7 @@ def test_what_is_served_and_that_nothing_else_may_run(service, target, kind):
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "BREW"])
-def test_nothing_but_get_and_head(service, method):
+def test_nothing_but_get_and_head_is_answered(service, method):
     status, _, headers, _ = get(service, "/", method=method)
     assert status == 405 and headers["Allow"] == "GET, HEAD"
     assert "default-src 'none'" in headers["Content-Security-Policy"]
@@ -518,7 +518,7 @@ def test_nothing_but_get_and_head(service, method):
     ("/nothing", 404), ("/../client.py", 404), ("/page/index.html", 404), ("//etc/passwd", 404),
     ("/api/v1/status?after=x", 400), ("/api/v1/status?after=-1", 400), ("/api/v1/status?after=" + "9" * 30, 400),
     ("/api/v1/status?after=%C2%B2", 400), ("/" + "x" * 70000, 414)])
-def test_bad_requests(service, target, expected):
+def test_bad_requests_get_their_status_and_a_text(service, target, expected):
     status, kind, _, body = get(service, target)
     assert (status, kind) == (expected, "text/plain; charset=utf-8") and body
 
@@ -652,7 +652,7 @@ def test_a_port_that_is_taken_is_named(path, capsys):
 @pytest.mark.parametrize(("words", "said"), [
     (["--address", "gw1", "--port", "0"], "'gw1' is not an IP address to listen on"),
     (["--address", "", "--port", "0"], "'' is not an IP address"), (["--port", "70000"], "70000")])
-def test_wrong_usage(words, said, capsys):
+def test_wrong_usage_ends_with_2_and_is_named(words, said, capsys):
     assert main(["exporter", *words]) == 2
     assert said in capsys.readouterr().err
 

@@ -90,7 +90,7 @@ def test_members_that_are_slower_together_show_the_gateway(together, limit):
     (0, 4096, 262144, 1), (1, 4096, 262144, 1), (10, 4096, 262144, 1), (5, 4096, 262144, 2), (6, 4096, 262144, 2),
     (5, 3 * 65536, 262144, 1),  # a whole row needs nothing read
     (5, 3 * 65536, 8192, 2), (0, 65536, 8192, 2), (0, 8192, 8192, 1), (5, 65536, 8192, 3)])  # R2T costs one more
-def test_round_trips_of_a_write(level, block, unasked, trips):
+def test_a_write_takes_as_many_round_trips_as_its_level_needs(level, block, unasked, trips):
     ways = [Way(str(i), 10 * MS, 0.0, 10 * MS, unasked) for i in range(4)]
     seconds = throughput.request_seconds(Shape(level, 4, 65536), ways, "write", block)
     assert seconds == pytest.approx(trips * 10 * MS)
@@ -178,7 +178,7 @@ def test_warnings_come_first():
 
 
 @pytest.mark.parametrize(("rate", "expected"), [(30, ["slow-rate"]), (59, ["slow-rate"]), (61, []), (300, [])])
-def test_a_member_with_less_than_the_others(rate, expected):
+def test_a_member_that_is_slower_than_the_others_is_found(rate, expected):
     found = find([measured(0, rate=rate * MIB), *(measured(i) for i in (1, 2, 3))])
     assert [one.kind for one in found] == expected
 
@@ -186,7 +186,7 @@ def test_a_member_with_less_than_the_others(rate, expected):
 @pytest.mark.parametrize(("latency", "usual", "expected"), [
     (3 * MS, 0.5 * MS, ["slow-latency"]), (0.9 * MS, 0.3 * MS, ["slow-latency"]), (0.7 * MS, 0.3 * MS, []),
     (9 * MS, 8 * MS, ["target-time"])])
-def test_a_member_that_answers_later(latency, usual, expected):
+def test_a_member_that_answers_later_is_found(latency, usual, expected):
     found = find([measured(0, latency=latency), *(measured(i, latency=usual) for i in (1, 2, 3))])
     assert sorted({one.kind for one in found if member(0)["member"] in one.members}) == expected
 
@@ -204,7 +204,7 @@ def test_large_packets_pay_only_where_much_is_moved():
 
 @pytest.mark.parametrize(("rtt_us", "rate", "found"), [
     (64000, 40, True), (64000, 10, False), (300, 4000, False), (10000, 2000, True)])
-def test_a_receive_window_that_is_too_small_for_the_way(rtt_us, rate, found):
+def test_a_receive_window_that_is_too_small_for_the_way_is_found(rtt_us, rate, found):
     gateway = advice.Gateway(rmem_max=6 * MIB, wmem_max=4 * MIB, slow_start_after_idle=False)
     kinds = {one.kind: one for one in one_with(gateway, rate * MIB, tcp={"min_rtt_us": rtt_us})}
     assert ("receive-buffer" in kinds) is found

@@ -480,7 +480,7 @@ def typed(rig, capsys, monkeypatch):
     return run
 
 
-def test_a_test_message_by_both_ways(rig, typed):
+def test_a_test_message_goes_both_ways(rig, typed):
     done = typed("--test", "--mail", "root", "--mail", "a@example.org", "--sendmail", rig.sendmail, "--command",
                  rig.command, "--from", "gw@example.org")
     assert done.status == 0 and "mail to root, a@example.org was passed to" in done.out

@@ -89,7 +89,7 @@ def test_no_secret_is_in_it(machine):
     assert redact.REMOVED in made.texts["logs/tcmu-runner.log"]
 
 
-def test_without_removing_them_they_would_be(machine, monkeypatch):
+def test_secrets_would_be_in_it_if_they_were_not_removed(machine, monkeypatch):
     """The test above sees them."""
     monkeypatch.setattr(redact, "_KEY", redact.re.compile("(?!)"))
     monkeypatch.setattr(redact, "_USER", redact.re.compile("(?!)"))
@@ -174,7 +174,7 @@ def test_secrets_in_command_lines_of_units_are_not_in_it(machine):
         assert kept in text, kept
 
 
-def test_what_is_in_it(machine):
+def test_the_archive_has_all_parts_without_an_error(machine):
     made = archive(machine, ANSWERS)
     texts = made.texts
     assert set(texts) == {*made.kept, "CONTENTS.txt"}

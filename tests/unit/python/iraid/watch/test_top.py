@@ -93,7 +93,7 @@ def test_a_member_whose_counters_fell_has_no_rates():
     assert [row.read.per_second if row.read else None for row in frame(before, after).volumes[0][1:]] == [None, 10]
 
 
-def test_figures_of_a_members_connections():
+def test_of_a_members_connections_the_worst_round_trip_and_the_sums_show():
     """The longest round trip; windows and deliveries together; of a new connection all that was sent again."""
     two = [session("a:1", retransmits=10), session("b:1", rtt_us=2000, retransmits=7)]
     then = [session("a:1", retransmits=16), session("b:1", rtt_us=3000, retransmits=2)]
@@ -105,7 +105,7 @@ def test_figures_of_a_members_connections():
     assert (alone.rtt_us, alone.retransmits_per_second) == (None, None)
 
 
-def test_the_process_of_the_handler():
+def test_the_process_of_the_handler_shows_with_its_share_of_a_cpu():
     now = {"pid": 4711, "user_seconds": 2.25, "system_seconds": 1.25, "resident_bytes": 50 << 20, "threads": 5}
     made = frame(answer(), answer(runner=now))
     assert (made.cpu_share, made.restarted) == (0.5, False)
@@ -135,7 +135,7 @@ def two_volumes():
     ("queue", "volumes", ["b", "a"]), ("name", "all", ["a", "a0", "a1", "a2", "a3", "b", "b0", "b1"]),
     ("iops", "all", ["b", "b1", "b0", "a", "a0", "a1", "a2", "a3"]),
     ("iops", "members", ["b1", "a0", "a1", "a2", "a3", "b0"])])
-def test_rows_in_order(sort, view, expected):
+def test_rows_are_sorted_as_asked_for(sort, view, expected):
     rows = top.ordered(two_volumes(), sort, view)
     assert [row.volume + ("" if row.role is None else str(row.role)) for row in rows] == expected
 
@@ -167,7 +167,7 @@ def pressed(*keys):
     return chosen
 
 
-def test_keys():
+def test_keys_change_what_is_shown():
     assert pressed("q").done
     assert (pressed("s").sort, pressed("S").sort, pressed("s", "S").sort) == ("iops", "queue", "name")
     assert (pressed("v").view, pressed("v", "v", "v").view) == ("volumes", "all")
@@ -207,7 +207,7 @@ def growing():
             "volume.stats": lambda p: answer(p["name"], reads=100 * next(looks))}
 
 
-def test_lines_where_the_output_is_no_terminal(run_top):
+def test_where_the_output_is_no_terminal_there_are_plain_lines(run_top):
     done = run_top(growing(), "--count", "2", "v0")
     assert done.status == 0
     assert [line.split()[0] for line in done.out.splitlines() if line[:4] in ("NAME", "v0  ", "b   ")] == [
@@ -316,7 +316,7 @@ needs_tmux = pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is no
 
 
 @needs_tmux
-def test_keys_sizes_and_an_end_that_leaves_the_terminal_as_it_was(tmp_path, terminal):
+def test_keys_and_sizes_work_and_the_end_leaves_the_terminal_as_it_was(tmp_path, terminal):
     with ControlPeer(tmp_path / "s", growing()):
         screen = terminal()
         screen.wait_for("0 10.0.0.1 disk0/0", "w p99<", "DELIV", "by name", "commands/s")
@@ -345,7 +345,7 @@ def test_keys_sizes_and_an_end_that_leaves_the_terminal_as_it_was(tmp_path, term
 
 
 @needs_tmux
-def test_an_end_after_so_many_intervals(tmp_path, terminal):
+def test_it_ends_after_so_many_intervals(tmp_path, terminal):
     with ControlPeer(tmp_path / "s", growing()):
         assert terminal(100, 20, "--count", "2").end() == 0
 

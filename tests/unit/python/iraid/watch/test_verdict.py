@@ -83,7 +83,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_a_volume_in_a_word_a_sentence_and_what_to_do(case):
+def test_a_volume_has_a_word_a_sentence_and_what_to_do(case):
     changes, word, grade, text, remedies = CASES[case]
     found = judged(**changes)
     assert (found.word, found.grade, found.remedies) == (word, grade, remedies)
@@ -111,7 +111,7 @@ def test_a_second_path_is_missed_where_others_have_one():
     (6, "iiioo", "no further"), (10, "iiii", "any member"), (10, "oiii", "any member except 1"),
     (10, "oioi", "no further"), (10, "oiiii", "any member except 1, 4"), (10, "oii", "no further"),
     (10, "oiiioi", "any member except 1, 5")])
-def test_how_many_more_may_be_lost(level, states, expected):
+def test_the_sentence_says_how_many_more_may_be_lost(level, states, expected):
     shown = judged(level=level, state="degraded" if "o" in states else "active",
                    members=members(*({"i": "in sync", "o": "faulty"}[one] for one in states)))
     assert expected in shown.text

@@ -41,21 +41,21 @@ def only_section(rows: list[Row]) -> report.Section:
     ([4.0, 2.0], report.Spread(3.0, 2.0, 4.0, 2)),
     ([], None),
 ])
-def test_spread(values, expected):
+def test_spread_is_median_least_and_most(values, expected):
     assert report.spread(values) == expected
 
 
 @pytest.mark.parametrize("values, expected", [
     ([2.0, 8.0], 4.0), ([0.5, 2.0], 1.0), ([7.0], 7.0), ([], None), ([1.0, 0.0], None),
 ])
-def test_geometric_mean(values, expected):
+def test_geometric_mean_is_of_positive_values_only(values, expected):
     assert report.geometric_mean(values) == (None if expected is None else pytest.approx(expected))
 
 
 @pytest.mark.parametrize("value, text", [
     (0, "0"), (1234.5, "1234"), (123.4, "123"), (12.34, "12.3"), (1.234, "1.23"), (0.1234, "0.123"), (0.00123, "0.001"),
 ])
-def test_three_digits_that_tell_something(value, text):
+def test_numbers_have_three_digits_that_tell_something(value, text):
     assert report.number_text(value) == text
 
 
@@ -118,7 +118,7 @@ def test_a_cell_that_is_missing_is_a_dash_and_the_mean_says_so():
     assert ratios["geometric mean"] == ["**3.00** (1 of 2 cells)"]
 
 
-def test_no_pair_no_ratios():
+def test_without_a_pair_there_are_no_ratios():
     assert report.ratio_table(only_section([figure("iraid", 30)])) == ""
 
 
@@ -137,7 +137,7 @@ def test_processor_time_of_those_who_have_none_is_a_dash():
     assert report.processor_table(only_section([figure("iraid", 1)])) == ""
 
 
-def test_latency_without_the_last_percentile():
+def test_latency_without_the_last_percentile_has_a_dash():
     rows = [figure("iraid", 1, p999_ms=20.0), figure("md", 1)]
     assert lines_of(report.latency_table(only_section(rows)))["4k write"] == ["2.00 / 9.00 / 20.0", "2.00 / 9.00 / -"]
 
@@ -168,7 +168,7 @@ def test_a_file_without_rows_is_named(tmp_path, text):
 
 # --- what was typed ---
 
-def test_cells():
+def test_cells_are_read_as_size_and_pattern():
     assert parse_cells("4k:randwrite") == (Cell("randwrite", 4 * KIB),)
     assert parse_cells("1M") == tuple(Cell(pattern, MIB) for pattern in row.PATTERNS)
     assert parse_cells("read,read:8k") == (*(Cell("read", block) for block in cells.BLOCKS), Cell("read", 8 * KIB))
@@ -177,26 +177,26 @@ def test_cells():
 @pytest.mark.parametrize("text, named", [
     ("8q:write", "8q"), ("", "''"), ("4k:writ", "writ"), ("5k:write", "5k"), ("0k", "0k"), ("32M", "32M"),
     ("4k:64k", "4k:64k"), ("read:write", "read:write"), ("4k:read:write", "4k:read:write")])
-def test_a_cell_that_is_none(text, named):
+def test_a_cell_that_is_none_is_refused_by_name(text, named):
     with pytest.raises(ValueFault, match=named):
         parse_cells(text)
 
 
-def test_shapes():
+def test_shapes_are_read_as_level_and_members():
     assert parse_shapes("5,0:3") == (Shape(5, 4), Shape(0, 3))
 
 
 @pytest.mark.parametrize("text, named", [
     ("5:2", "level 5 has 3 to 32 members, not 2"), ("1:5", "2 to 4"), ("7", "'7' is no level"), ("", "'' is no level"),
     ("5:", "no number"), ("5:-4", "no number"), ("5,5:6", "twice")])
-def test_a_level_that_is_none(text, named):
+def test_a_level_that_is_none_is_refused_by_name(text, named):
     with pytest.raises(ValueFault, match=named):
         parse_shapes(text)
 
 
 @pytest.mark.parametrize("shape, chunks", [
     (Shape(0, 4), 4), (Shape(1, 2), 1), (Shape(5, 4), 3), (Shape(6, 4), 2), (Shape(10, 4), 2), (Shape(10, 5), 2.5)])
-def test_data_chunks_of_a_stripe(shape, chunks):
+def test_a_stripe_has_the_data_chunks_of_its_level(shape, chunks):
     assert shape.data_chunks == chunks
 
 

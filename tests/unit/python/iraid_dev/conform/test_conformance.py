@@ -126,7 +126,7 @@ def judge(name: str, body: str, status: int | None = 0, errors: str = "") -> Res
      "No MAXIMUM WRITE SAME LENGTH - skipping MAXIMUM WRITE SAME LENGTH asserts."),
     ("iSCSI.iSCSITMF.LUNResetSimpleAsync", SILENT_TEST, SKIPPED, SILENT),
 ], ids=["passed", "not implemented", "skipped on the test's line", "a part skipped", "without a word"])
-def test_what_the_tool_counts_as_passed(name, body, verdict, reason):
+def test_what_the_tool_counts_as_passed_may_be_skipped_or_silent(name, body, verdict, reason):
     result = judge(name, body + GOOD_END)
     assert (result.verdict, result.reasons) == (verdict, [reason] if reason else [])
 
@@ -225,7 +225,7 @@ def test_families_all_and_linux_are_not_run_again():
 @pytest.mark.parametrize(("wanted", "count"), [
     ([], 4), (["SCSI"], 3), (["Read10"], 2), (["Read1*"], 3), (["iSCSI", "SCSI.Read12.Simple"], 2),
     (["Read10.Async"], 1)])
-def test_what_is_selected(wanted, count):
+def test_a_selection_takes_families_suites_and_patterns(wanted, count):
     assert len(cu_run.select(NAMES, wanted)) == count
 
 

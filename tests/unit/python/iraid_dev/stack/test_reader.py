@@ -106,7 +106,7 @@ def test_spares_are_told_from_members(tmp_path):
     assert sorted(VolumeReader([*paths, path]).by_role) == [0, 1, 2, 3]
 
 
-def test_content_and_lost_bytes_with_a_target_beside_the_members(tmp_path):
+def test_neither_a_faulty_member_nor_a_target_counts_for_content_and_lost_bytes(tmp_path):
     """Member 2 is faulty, member 9 is being filled for its place: neither's chunks count."""
     superblock, rng = record(), random.Random(1)
     superblock.member_states[2] = FAULTY
@@ -230,7 +230,7 @@ def test_what_is_missing_of_a_row_is_made_again_or_said_to_be_unknown(level, cou
 
 
 @pytest.mark.parametrize("level,count", [(1, 3), (6, 5), (10, 5), (10, 4)])
-def test_content_and_wrong_rows_of_members_that_hold_it(tmp_path, level, count):
+def test_content_is_read_and_wrong_rows_are_found(tmp_path, level, count):
     """Made row by row, then with each member, and for level 6 each pair, left out."""
     rng = random.Random(level + count)
     superblock = record(level=level, member_count=count)
