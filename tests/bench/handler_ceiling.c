@@ -1,10 +1,12 @@
-/* handler_ceiling.c - a handler for tcmu-runner that completes every command at once and touches no data.
+/* handler_ceiling.c - a handler for tcmu-runner that completes every command at once and touches no
+ * data.
  *
- * What a LUN of it reaches is the most that any handler can reach behind the same LIO, ring and runner: the difference to
- * iraid is what iraid and the members cost.  Reads return what the ring held before, so it is for scripts/bench only.
+ * What a LUN of it reaches is the most that any handler can reach behind the same LIO, ring and
+ * runner: the difference to iraid is what iraid and the members cost.  Reads return what the ring
+ * held before, so it is for scripts/bench only.
  *
- * As in handler_iraid, nr_threads is 0 and commands complete by tcmur_cmd_complete(): the runner's way for handlers
- * that don't block, which is faster than its own threads.
+ * As in handler_iraid, nr_threads is 0 and commands complete by tcmur_cmd_complete(): the runner's
+ * way for handlers that don't block, which is faster than its own threads.
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -21,8 +23,8 @@ complete(struct tcmu_device *device, struct tcmur_cmd *command)
 }
 
 static int
-ceiling_transfer(struct tcmu_device *device, struct tcmur_cmd *command, struct iovec *iov, size_t iov_count,
-		 size_t length, off_t offset)
+ceiling_transfer(struct tcmu_device *device, struct tcmur_cmd *command, struct iovec *iov,
+		 size_t iov_count, size_t length, off_t offset)
 {
 	return complete(device, command);
 }

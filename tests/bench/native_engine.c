@@ -1,4 +1,6 @@
-/* native_engine.c - commands submitted to a volume from its own thread: nothing is between them and the engine. */
+/* native_engine.c - commands submitted to a volume from its own thread: nothing is between them and
+ * the engine.
+ */
 #include "native_load.h"
 
 #include <semaphore.h>
@@ -60,10 +62,15 @@ make_slots(struct load *load, struct volume *volume, struct flying *flying)
 		struct slot *slot = &slots[i];
 
 		*slot = (struct slot){ .load = load, .volume = volume, .flying = flying };
-		slot->iov = (struct iovec){ memory + (size_t)i * load->block_bytes, load->block_bytes };
+		slot->iov =
+			(struct iovec){ memory + (size_t)i * load->block_bytes, load->block_bytes };
 		slot->request = (struct engine_request){
-			.op = load->write ? REQUEST_WRITE : REQUEST_READ, .length_bytes = load->block_bytes,
-			.iov = &slot->iov, .iov_count = 1, .done = done, .owner = slot,
+			.op = load->write ? REQUEST_WRITE : REQUEST_READ,
+			.length_bytes = load->block_bytes,
+			.iov = &slot->iov,
+			.iov_count = 1,
+			.done = done,
+			.owner = slot,
 		};
 	}
 	return slots;
@@ -92,7 +99,10 @@ engine_load(struct load *load, const char *name, void (*ready)(struct load *load
 		exit(EXIT_FAILURE);
 	}
 	if (volume_view(host, name, view, &fault) != 0 || !all_proven(&view->status)) {
-		fprintf(stderr, "native_load: volume %s is not whole and proven: wait for its resync first\n", name);
+		fprintf(stderr,
+			"native_load: volume %s is not whole and proven: wait for its resync "
+			"first\n",
+			name);
 		exit(EXIT_FAILURE);
 	}
 	volume_brief(volume, &brief);

@@ -1,11 +1,12 @@
-/* native_load.c - throughput without a kernel: the engine driven directly, or plain libiscsi sessions to targets.
+/* native_load.c - throughput without a kernel: the engine driven directly, or plain libiscsi
+ * sessions to targets.
  *
  *     native_load engine VOLUME            a volume of IRAID_CONFIG_DIR, on the thread that would serve tcmu
  *     native_load raw PORTAL/IQN/LUN...    one session each, all on one thread; --depth of them together
  *         --pattern write|read|randwrite|randread  --block BYTES  --depth N  --seconds S  --warm S
  *
- * native.py runs the two in turn.  Prints one line of JSON: MB/s, commands a second, latencies, processor seconds.
- * raw overwrites what is on the targets.
+ * native.py runs the two in turn.  Prints one line of JSON: MB/s, commands a second, latencies,
+ * processor seconds.  raw overwrites what is on the targets.
  */
 #include "native_load.h"
 
@@ -65,7 +66,8 @@ processor_seconds(void)
 static void
 pause_for(double seconds)
 {
-	struct timespec left = { (time_t)seconds, (long)((seconds - (double)(time_t)seconds) * 1e9) };
+	struct timespec left = { (time_t)seconds,
+				 (long)((seconds - (double)(time_t)seconds) * 1e9) };
 
 	nanosleep(&left, NULL);
 }
@@ -119,7 +121,9 @@ percentile_ms(const struct load *load, double share)
 {
 	uint64_t at = (uint64_t)((double)load->latencies * share);
 
-	return load->latencies == 0 ? 0 : load->latency_us[at < load->latencies ? at : load->latencies - 1] / 1e3;
+	return load->latencies == 0
+		       ? 0
+		       : load->latency_us[at < load->latencies ? at : load->latencies - 1] / 1e3;
 }
 
 static void
@@ -128,17 +132,21 @@ report(struct load *load, const char *system)
 	double bytes = (double)measured.done * load->block_bytes;
 
 	qsort(load->latency_us, load->latencies, sizeof(*load->latency_us), by_size);
-	printf("{\"system\": \"%s\", \"mb_per_s\": %.1f, \"iops\": %.0f, \"p50_ms\": %.3f, \"p99_ms\": %.3f, "
-	       "\"p999_ms\": %.3f, \"cpu_s_per_gib\": %.3f}\n", system, bytes / measured.seconds / 1e6,
-	       (double)measured.done / measured.seconds, percentile_ms(load, 0.5), percentile_ms(load, 0.99),
-	       percentile_ms(load, 0.999), bytes > 0 ? measured.processor / (bytes / (1u << 30)) : 0);
+	printf("{\"system\": \"%s\", \"mb_per_s\": %.1f, \"iops\": %.0f, \"p50_ms\": %.3f, "
+	       "\"p99_ms\": %.3f, \"p999_ms\": %.3f, \"cpu_s_per_gib\": %.3f}\n",
+	       system, bytes / measured.seconds / 1e6, (double)measured.done / measured.seconds,
+	       percentile_ms(load, 0.5), percentile_ms(load, 0.99), percentile_ms(load, 0.999),
+	       bytes > 0 ? measured.processor / (bytes / (1u << 30)) : 0);
 }
 
 static int
 usage(const char *fault)
 {
-	fprintf(stderr, "native_load: %s\nusage: native_load engine VOLUME | raw PORTAL/IQN/LUN...\n"
-		"       --pattern write|read|randwrite|randread --block BYTES --depth N --seconds S [--warm S]\n", fault);
+	fprintf(stderr,
+		"native_load: %s\nusage: native_load engine VOLUME | raw PORTAL/IQN/LUN...\n"
+		"       --pattern write|read|randwrite|randread --block BYTES --depth N --seconds "
+		"S [--warm S]\n",
+		fault);
 	return 2;
 }
 
@@ -155,11 +163,16 @@ int
 main(int argc, char **argv)
 {
 	static const struct option options[] = {
-		{ "pattern", required_argument, NULL, 'p' }, { "block", required_argument, NULL, 'b' },
-		{ "depth", required_argument, NULL, 'd' }, { "seconds", required_argument, NULL, 's' },
-		{ "warm", required_argument, NULL, 'w' }, { NULL, 0, NULL, 0 },
+		{ "pattern", required_argument, NULL, 'p' },
+		{ "block", required_argument, NULL, 'b' },
+		{ "depth", required_argument, NULL, 'd' },
+		{ "seconds", required_argument, NULL, 's' },
+		{ "warm", required_argument, NULL, 'w' },
+		{ NULL, 0, NULL, 0 },
 	};
-	struct load load = { .block_bytes = 65536, .depth = 16, .seconds = 2, .warm_seconds = 0.5, .random = 1 };
+	struct load load = {
+		.block_bytes = 65536, .depth = 16, .seconds = 2, .warm_seconds = 0.5, .random = 1
+	};
 	const char *system;
 	int option;
 
@@ -177,8 +190,8 @@ main(int argc, char **argv)
 		else if (option == '?')
 			return usage("an option is not known");
 	}
-	if (argc - optind < 2 || load.block_bytes == 0 || load.block_bytes % 4096 != 0 || load.depth < 1 ||
-	    load.seconds <= 0)
+	if (argc - optind < 2 || load.block_bytes == 0 || load.block_bytes % 4096 != 0 ||
+	    load.depth < 1 || load.seconds <= 0)
 		return usage("a value is missing or out of range");
 	system = argv[optind];
 	load.latency_us = malloc(LATENCIES_MAX * sizeof(*load.latency_us));

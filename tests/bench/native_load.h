@@ -1,4 +1,5 @@
-/* native_load.h - commands in flight, and what became of them: shared by the engine and its peer. */
+/* native_load.h - commands in flight, and what became of them: shared by the engine and its peer.
+ */
 #ifndef IRAID_NATIVE_LOAD_H
 #define IRAID_NATIVE_LOAD_H
 
@@ -13,8 +14,8 @@ struct load {
 	double warm_seconds, seconds;
 	/* of the thread that drives the commands */
 	uint64_t random, next;
-	uint64_t area_bytes;		/* set by the driver before the first load_draw() */
-	uint32_t *latency_us;		/* of the first commands that were measured */
+	uint64_t area_bytes;  /* set by the driver before the first load_draw() */
+	uint32_t *latency_us; /* of the first commands that were measured */
 	uint64_t latencies;
 	/* read by the main thread */
 	atomic_uint_fast64_t done;
@@ -27,9 +28,9 @@ uint64_t load_now_us(void);
 /* A command that began then has ended well. */
 void load_done(struct load *load, uint64_t began_us);
 
-
-/* Both return when all commands have ended after stop; ready() is called once they are under way.  They exit with a
- * message when anything fails. */
+/* Both return when all commands have ended after stop; ready() is called once they are under way.
+ * They exit with a message when anything fails.
+ */
 void engine_load(struct load *load, const char *volume, void (*ready)(struct load *load));
 void raw_load(struct load *load, char **targets, int count, void (*ready)(struct load *load));
 

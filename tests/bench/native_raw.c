@@ -1,4 +1,6 @@
-/* native_raw.c - libiscsi sessions to all targets, polled by one thread: what the targets and the library give. */
+/* native_raw.c - libiscsi sessions to all targets, polled by one thread: what the targets and the
+ * library give.
+ */
 #include "native_load.h"
 
 #include <poll.h>
@@ -10,12 +12,12 @@
 #include <iscsi/scsi-lowlevel.h>
 
 #define TARGETS_MAX 32
-#define BEGIN_BYTES (8u << 20)		/* leaves out what stands before the data of a member */
+#define BEGIN_BYTES (8u << 20) /* leaves out what stands before the data of a member */
 
 struct session {
 	struct iscsi_context *context;
 	int lun;
-	uint32_t block_bytes;		/* of the device */
+	uint32_t block_bytes; /* of the device */
 	struct load *load;
 	int flying;
 };
@@ -60,10 +62,12 @@ submit(struct slot *slot)
 
 	slot->began_us = load_now_us();
 	slot->iov.iov_len = load->block_bytes;
-	task = load->write ? iscsi_write16_iov_task(session->context, session->lun, lba, NULL, load->block_bytes,
-						    (int)session->block_bytes, 0, 0, 0, 0, 0, done, slot, &slot->iov, 1)
-			   : iscsi_read16_iov_task(session->context, session->lun, lba, load->block_bytes,
-						   (int)session->block_bytes, 0, 0, 0, 0, 0, done, slot, &slot->iov, 1);
+	task = load->write ? iscsi_write16_iov_task(session->context, session->lun, lba, NULL,
+						    load->block_bytes, (int)session->block_bytes, 0,
+						    0, 0, 0, 0, done, slot, &slot->iov, 1)
+			   : iscsi_read16_iov_task(session->context, session->lun, lba,
+						   load->block_bytes, (int)session->block_bytes, 0,
+						   0, 0, 0, 0, done, slot, &slot->iov, 1);
 	if (!task)
 		die(session, "a command could not be sent");
 	session->flying++;
@@ -115,7 +119,8 @@ serve(struct session *sessions, int count)
 	if (poll(wait, (nfds_t)count, -1) < 0)
 		abort();
 	for (int i = 0; i < count; i++) {
-		if (wait[i].revents != 0 && iscsi_service(sessions[i].context, wait[i].revents) != 0)
+		if (wait[i].revents != 0 &&
+		    iscsi_service(sessions[i].context, wait[i].revents) != 0)
 			die(&sessions[i], "a session was lost");
 		flying += sessions[i].flying;
 	}
@@ -140,7 +145,8 @@ raw_load(struct load *load, char **targets, int count, void (*ready)(struct load
 		least = bytes < least ? bytes : least;
 	}
 	if (least < BEGIN_BYTES + load->block_bytes) {
-		fprintf(stderr, "native_load: the smallest target has only %llu bytes\n", (unsigned long long)least);
+		fprintf(stderr, "native_load: the smallest target has only %llu bytes\n",
+			(unsigned long long)least);
 		exit(2);
 	}
 	load->area_bytes = least - BEGIN_BYTES;

@@ -8,20 +8,22 @@
  *      ^          |
  *      '----------' MISCOMPARE: another worker was first (BUSY, unit attention: the same again)
  *
- * The block holds the counter, one count for each worker, and words that follow from the counter, so that a torn
- * block shows.  What must hold, and is checked at every read and at the end:
+ * The block holds the counter, one count for each worker, and words that follow from the counter,
+ * so that a torn block shows.  What must hold, and is checked at every read and at the end:
  *   - the counter is the sum of the workers' counts: no increment was lost, none was made twice;
  *   - a worker's own count is what it was told GOOD for;
  *   - the counter never goes back: it is at least what any command that had ended before this one began has shown.
- * It does not log in again: a lost session is a failure, as the gateway has no reason to drop one, and so is a
- * command of which it isn't known whether it counted.
+ * It does not log in again: a lost session is a failure, as the gateway has no reason to drop one,
+ * and so is a command of which it isn't known whether it counted.
  *
  * --until-told: it ends earlier, when a line comes on standard input, or its end.
  *
- * --plain-writes sends WRITE instead of COMPARE AND WRITE, which does lose increments: to see that it is noticed.
+ * --plain-writes sends WRITE instead of COMPARE AND WRITE, which does lose increments: to see that
+ * it is noticed.
  *
- * While it runs it prints "SECONDS INCREMENTS" four times a second; the longest time without an increment at the
- * end.  Exit status: 0 all held, 1 a check failed, 2 no COMPARE AND WRITE there, 3 anything else.
+ * While it runs it prints "SECONDS INCREMENTS" four times a second; the longest time without an
+ * increment at the end.  Exit status: 0 all held, 1 a check failed, 2 no COMPARE AND WRITE there, 3
+ * anything else.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -51,8 +53,8 @@ enum exit_status { EXIT_HELD = 0, EXIT_WRONG = 1, EXIT_UNSUPPORTED = 2, EXIT_TRO
 struct counter_block {
 	uint64_t magic;
 	uint64_t total;
-	uint16_t counts[WORKERS_MAX];	/* modulo 65536: 512 bytes hold no more */
-	uint8_t pattern[];		/* follows from the total */
+	uint16_t counts[WORKERS_MAX]; /* modulo 65536: 512 bytes hold no more */
+	uint8_t pattern[];	      /* follows from the total */
 };
 
 enum step { STEP_READ, STEP_SWAP };
@@ -62,12 +64,12 @@ struct session;
 struct worker {
 	struct session *session;
 	unsigned int number;
-	enum step step;			/* what to send next, or what is out */
-	bool waiting;			/* a command is out */
-	uint64_t told;			/* increments that were told GOOD */
-	uint64_t floor;			/* the counter was at least this when the read was sent */
-	struct scsi_task *task;		/* answered, not looked at yet */
-	uint8_t pair[2 * BLOCK_BYTES_MAX];	/* compare, then write */
+	enum step step;		/* what to send next, or what is out */
+	bool waiting;		/* a command is out */
+	uint64_t told;		/* increments that were told GOOD */
+	uint64_t floor;		/* the counter was at least this when the read was sent */
+	struct scsi_task *task; /* answered, not looked at yet */
+	uint8_t pair[2 * BLOCK_BYTES_MAX]; /* compare, then write */
 };
 
 struct session {
@@ -82,7 +84,8 @@ static struct {
 	uint64_t lba;
 	unsigned int depth;
 	unsigned int sessions;
-	uint64_t seen;			/* the highest counter any finished read or swap has shown */
+	/* the highest counter any finished read or swap has shown */
+	uint64_t seen;
 	uint64_t increments, miscompares, repeats;
 	bool stopping;
 	bool plain_writes;
@@ -91,7 +94,8 @@ static struct {
 
 static struct session sessions[SESSIONS_MAX];
 
-static void fail(enum exit_status status, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void
+fail(enum exit_status status, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 static void
 fail(enum exit_status status, const char *format, ...)
@@ -120,7 +124,8 @@ now_ms(void)
 static uint8_t
 pattern_byte(uint64_t total, size_t index)
 {
-	uint64_t word = (total + 1) * UINT64_C(0x9e3779b97f4a7c15) + index * UINT64_C(0xbf58476d1ce4e5b9);
+	uint64_t word =
+		(total + 1) * UINT64_C(0x9e3779b97f4a7c15) + index * UINT64_C(0xbf58476d1ce4e5b9);
 
 	return (uint8_t)(word >> 56);
 }
@@ -141,20 +146,26 @@ block_check(const uint8_t *bytes, const char *when)
 	uint16_t sum = 0;
 
 	if (block->magic != MAGIC)
-		fail(EXIT_WRONG, "%s: the block is not ours any more: magic %016" PRIx64, when, block->magic);
+		fail(EXIT_WRONG, "%s: the block is not ours any more: magic %016" PRIx64, when,
+		     block->magic);
 	for (unsigned int i = 0; i < WORKERS_MAX; i++)
 		sum = (uint16_t)(sum + block->counts[i]);
 	if (sum != (uint16_t)block->total)
-		fail(EXIT_WRONG, "%s: the counter is %" PRIu64 ", the workers' counts add up to %u (both modulo 65536: "
-		     "%u): an increment was lost or made twice", when, block->total, sum, (uint16_t)block->total);
+		fail(EXIT_WRONG,
+		     "%s: the counter is %" PRIu64
+		     ", the workers' counts add up to %u (both modulo 65536: %u): an increment was "
+		     "lost or made twice",
+		     when, block->total, sum, (uint16_t)block->total);
 	for (size_t i = 0; i < race.block_bytes - sizeof(*block); i++)
 		if (block->pattern[i] != pattern_byte(block->total, i))
-			fail(EXIT_WRONG, "%s: torn block: byte %zu does not belong to counter %" PRIu64, when,
+			fail(EXIT_WRONG,
+			     "%s: torn block: byte %zu does not belong to counter %" PRIu64, when,
 			     sizeof(*block) + i, block->total);
 }
 
-/* --- workers: answers only mark the worker, the main loop does the rest, as libiscsi may call back from inside a
- * submit call --- */
+/* --- workers: answers only mark the worker, the main loop does the rest, as libiscsi may call back
+ * from inside a submit call ---
+ */
 
 static void
 answered(struct iscsi_context *iscsi, int status, void *command_data, void *private_data)
@@ -162,7 +173,7 @@ answered(struct iscsi_context *iscsi, int status, void *command_data, void *priv
 	struct worker *worker = private_data;
 
 	(void)iscsi;
-	(void)status;	/* the task has it */
+	(void)status; /* the task has it */
 	worker->task = command_data;
 	worker->waiting = false;
 }
@@ -179,15 +190,18 @@ worker_send(struct worker *worker)
 		task = iscsi_read16_task(session->iscsi, session->lun, race.lba, race.block_bytes,
 					 (int)race.block_bytes, 0, 0, 0, 0, 0, answered, worker);
 	} else if (race.plain_writes) {
-		task = iscsi_write16_task(session->iscsi, session->lun, race.lba, worker->pair + race.block_bytes,
-					  race.block_bytes, (int)race.block_bytes, 0, 0, 0, 0, 0, answered, worker);
+		task = iscsi_write16_task(session->iscsi, session->lun, race.lba,
+					  worker->pair + race.block_bytes, race.block_bytes,
+					  (int)race.block_bytes, 0, 0, 0, 0, 0, answered, worker);
 	} else {
-		task = iscsi_compareandwrite_task(session->iscsi, session->lun, race.lba, worker->pair,
-						  2 * race.block_bytes, (int)race.block_bytes, 0, 0, 0, 0, 0,
-						  answered, worker);
+		task = iscsi_compareandwrite_task(session->iscsi, session->lun, race.lba,
+						  worker->pair, 2 * race.block_bytes,
+						  (int)race.block_bytes, 0, 0, 0, 0, 0, answered,
+						  worker);
 	}
 	if (task == NULL)
-		fail(EXIT_TROUBLE, "%s: a command can't be sent: %s", session->url, iscsi_get_error(session->iscsi));
+		fail(EXIT_TROUBLE, "%s: a command can't be sent: %s", session->url,
+		     iscsi_get_error(session->iscsi));
 }
 
 static void
@@ -197,15 +211,19 @@ worker_take_read(struct worker *worker)
 	struct counter_block *block = (void *)write;
 
 	if (worker->task->datain.size < (int)race.block_bytes)
-		fail(EXIT_WRONG, "a read gave %d bytes instead of %u", worker->task->datain.size, race.block_bytes);
+		fail(EXIT_WRONG, "a read gave %d bytes instead of %u", worker->task->datain.size,
+		     race.block_bytes);
 	memcpy(compare, worker->task->datain.data, race.block_bytes);
 	block_check(compare, "read");
 	memcpy(write, compare, race.block_bytes);
 	if (block->total < worker->floor)
-		fail(EXIT_WRONG, "the counter went back: %" PRIu64 " was seen, then %" PRIu64 " was read", worker->floor,
-		     block->total);
+		fail(EXIT_WRONG,
+		     "the counter went back: %" PRIu64 " was seen, then %" PRIu64 " was read",
+		     worker->floor, block->total);
 	if (block->counts[worker->number] != (uint16_t)worker->told)
-		fail(EXIT_WRONG, "worker %u was told GOOD %" PRIu64 " times, the block has counted %u (modulo 65536)",
+		fail(EXIT_WRONG,
+		     "worker %u was told GOOD %" PRIu64
+		     " times, the block has counted %u (modulo 65536)",
 		     worker->number, worker->told, block->counts[worker->number]);
 	if (block->total > race.seen)
 		race.seen = block->total;
@@ -232,7 +250,8 @@ static bool
 is_to_repeat(const struct scsi_task *task)
 {
 	return task->status == SCSI_STATUS_BUSY || task->status == SCSI_STATUS_TASK_SET_FULL ||
-	       (task->status == SCSI_STATUS_CHECK_CONDITION && task->sense.key == SCSI_SENSE_UNIT_ATTENTION);
+	       (task->status == SCSI_STATUS_CHECK_CONDITION &&
+		task->sense.key == SCSI_SENSE_UNIT_ATTENTION);
 }
 
 static void
@@ -251,13 +270,14 @@ worker_take_refused(struct worker *worker)
 		worker->step = STEP_READ;
 		return;
 	}
-	if (task->status == SCSI_STATUS_CHECK_CONDITION && worker->step == STEP_SWAP && race.increments == 0 &&
-	    task->sense.ascq == SCSI_SENSE_ASCQ_INVALID_OPERATION_CODE)
+	if (task->status == SCSI_STATUS_CHECK_CONDITION && worker->step == STEP_SWAP &&
+	    race.increments == 0 && task->sense.ascq == SCSI_SENSE_ASCQ_INVALID_OPERATION_CODE)
 		fail(EXIT_UNSUPPORTED, "%s refuses COMPARE AND WRITE", worker->session->url);
 	if (task->status == SCSI_STATUS_CHECK_CONDITION)
-		fail(EXIT_WRONG, "%s failed: sense key %d, ASC/ASCQ %04x", what, task->sense.key, task->sense.ascq);
-	fail(EXIT_WRONG, "%s on %s ended with status 0x%x (%s): whether it counted is not known", what,
-	     worker->session->url, task->status, iscsi_get_error(worker->session->iscsi));
+		fail(EXIT_WRONG, "%s failed: sense key %d, ASC/ASCQ %04x", what, task->sense.key,
+		     task->sense.ascq);
+	fail(EXIT_WRONG, "%s on %s ended with status 0x%x (%s): whether it counted is not known",
+	     what, worker->session->url, task->status, iscsi_get_error(worker->session->iscsi));
 }
 
 static void
@@ -288,8 +308,10 @@ session_open(struct session *session, char *word)
 	struct iscsi_url *url;
 
 	if (colon == NULL)
-		fail(EXIT_TROUBLE, "'%s' is not INITIATOR:URL; write for example iqn.2026-01.org.example:a:"
-		     "iscsi://127.0.0.1:3260/iqn.2026-01.org.example:v0/0", word);
+		fail(EXIT_TROUBLE,
+		     "'%s' is not INITIATOR:URL; write for example "
+		     "iqn.2026-01.org.example:a:iscsi://127.0.0.1:3260/iqn.2026-01.org.example:v0/0",
+		     word);
 	*colon = '\0';
 	session->url = colon + 1;
 	session->iscsi = iscsi_create_context(word);
@@ -304,7 +326,8 @@ session_open(struct session *session, char *word)
 	iscsi_set_header_digest(session->iscsi, ISCSI_HEADER_DIGEST_NONE);
 	session->lun = url->lun;
 	if (iscsi_full_connect_sync(session->iscsi, url->portal, url->lun) != 0)
-		fail(EXIT_TROUBLE, "login to %s: %s", session->url, iscsi_get_error(session->iscsi));
+		fail(EXIT_TROUBLE, "login to %s: %s", session->url,
+		     iscsi_get_error(session->iscsi));
 	iscsi_destroy_url(url);
 }
 
@@ -315,12 +338,14 @@ find_block_size(struct session *session)
 	struct scsi_readcapacity16 *capacity;
 
 	if (task == NULL || task->status != SCSI_STATUS_GOOD)
-		fail(EXIT_TROUBLE, "READ CAPACITY of %s: %s", session->url, iscsi_get_error(session->iscsi));
+		fail(EXIT_TROUBLE, "READ CAPACITY of %s: %s", session->url,
+		     iscsi_get_error(session->iscsi));
 	capacity = scsi_datain_unmarshall(task);
 	if (capacity == NULL || capacity->block_length < sizeof(struct counter_block) ||
 	    capacity->block_length > BLOCK_BYTES_MAX || race.lba > capacity->returned_lba)
-		fail(EXIT_TROUBLE, "%s: its blocks are no 512 to %d bytes, or it has no block %" PRIu64, session->url,
-		     BLOCK_BYTES_MAX, race.lba);
+		fail(EXIT_TROUBLE,
+		     "%s: its blocks are no 512 to %d bytes, or it has no block %" PRIu64,
+		     session->url, BLOCK_BYTES_MAX, race.lba);
 	race.block_bytes = capacity->block_length;
 	scsi_free_scsi_task(task);
 }
@@ -337,20 +362,24 @@ write_first(struct session *session)
 	task = iscsi_write16_sync(session->iscsi, session->lun, race.lba, bytes, race.block_bytes,
 				  (int)race.block_bytes, 0, 0, 0, 0, 0);
 	if (task == NULL || task->status != SCSI_STATUS_GOOD)
-		fail(EXIT_TROUBLE, "the first write on %s: %s", session->url, iscsi_get_error(session->iscsi));
+		fail(EXIT_TROUBLE, "the first write on %s: %s", session->url,
+		     iscsi_get_error(session->iscsi));
 	scsi_free_scsi_task(task);
 }
 
 static uint64_t
 read_last(struct session *session)
 {
-	struct scsi_task *task = iscsi_read16_sync(session->iscsi, session->lun, race.lba, race.block_bytes,
-						   (int)race.block_bytes, 0, 0, 0, 0, 0);
+	struct scsi_task *task =
+		iscsi_read16_sync(session->iscsi, session->lun, race.lba, race.block_bytes,
+				  (int)race.block_bytes, 0, 0, 0, 0, 0);
 	const struct counter_block *block;
 	uint64_t total;
 
-	if (task == NULL || task->status != SCSI_STATUS_GOOD || task->datain.size < (int)race.block_bytes)
-		fail(EXIT_WRONG, "the last read on %s: %s", session->url, iscsi_get_error(session->iscsi));
+	if (task == NULL || task->status != SCSI_STATUS_GOOD ||
+	    task->datain.size < (int)race.block_bytes)
+		fail(EXIT_WRONG, "the last read on %s: %s", session->url,
+		     iscsi_get_error(session->iscsi));
 	block = (const void *)task->datain.data;
 	block_check(task->datain.data, "at the end");
 	for (unsigned int s = 0; s < race.sessions; s++)
@@ -358,9 +387,10 @@ read_last(struct session *session)
 			const struct worker *worker = &sessions[s].workers[i];
 
 			if (block->counts[worker->number] != (uint16_t)worker->told)
-				fail(EXIT_WRONG, "at the end: worker %u was told GOOD %" PRIu64 " times, the block "
-				     "has counted %u (modulo 65536)", worker->number, worker->told,
-				     block->counts[worker->number]);
+				fail(EXIT_WRONG,
+				     "at the end: worker %u was told GOOD %" PRIu64
+				     " times, the block has counted %u (modulo 65536)",
+				     worker->number, worker->told, block->counts[worker->number]);
 		}
 	total = block->total;
 	scsi_free_scsi_task(task);
@@ -431,8 +461,8 @@ run_race(uint64_t length_ms, uint64_t stall_ms_max)
 			last = race.stopping ? last : now;
 		}
 		if (now - last > stall_ms_max)
-			fail(EXIT_WRONG, "no increment for %" PRIu64 " ms, %u commands are out", now - last,
-			     count_waiting());
+			fail(EXIT_WRONG, "no increment for %" PRIu64 " ms, %u commands are out",
+			     now - last, count_waiting());
 		if (now - told >= TELL_MS) {
 			printf("%.2f %" PRIu64 "\n", (double)(now - begin) / 1000, race.increments);
 			fflush(stdout);
@@ -472,9 +502,12 @@ int
 main(int argc, char **argv)
 {
 	static const struct option options[] = {
-		{ "lba", required_argument, NULL, 'l' },	{ "depth", required_argument, NULL, 'd' },
-		{ "seconds", required_argument, NULL, 's' },	{ "stall-max", required_argument, NULL, 'm' },
-		{ "plain-writes", no_argument, NULL, 'p' },	{ "until-told", no_argument, NULL, 'u' },
+		{ "lba", required_argument, NULL, 'l' },
+		{ "depth", required_argument, NULL, 'd' },
+		{ "seconds", required_argument, NULL, 's' },
+		{ "stall-max", required_argument, NULL, 'm' },
+		{ "plain-writes", no_argument, NULL, 'p' },
+		{ "until-told", no_argument, NULL, 'u' },
 		{ NULL, 0, NULL, 0 },
 	};
 	uint64_t length_ms = 60000, stall_ms_max = 40000, longest, total;
@@ -499,7 +532,8 @@ main(int argc, char **argv)
 	race.sessions = (unsigned int)(argc - optind);
 	if (race.sessions < 1 || race.sessions > SESSIONS_MAX || race.depth < 1 ||
 	    race.sessions * race.depth > WORKERS_MAX)
-		fail(EXIT_TROUBLE, "give 1 to %d INITIATOR:URL and a --depth from 1; together at most %d workers",
+		fail(EXIT_TROUBLE,
+		     "give 1 to %d INITIATOR:URL and a --depth from 1; together at most %d workers",
 		     SESSIONS_MAX, WORKERS_MAX);
 	for (unsigned int s = 0; s < race.sessions; s++) {
 		session_open(&sessions[s], argv[optind + (int)s]);
@@ -510,10 +544,12 @@ main(int argc, char **argv)
 	longest = run_race(length_ms, stall_ms_max);
 	total = read_last(&sessions[0]);
 	if (total != race.increments)
-		fail(EXIT_WRONG, "the counter is %" PRIu64 ", %" PRIu64 " increments were told GOOD", total,
+		fail(EXIT_WRONG,
+		     "the counter is %" PRIu64 ", %" PRIu64 " increments were told GOOD", total,
 		     race.increments);
-	printf("held: counter %" PRIu64 ", %" PRIu64 " miscompares, %" PRIu64 " repeats, longest stall %" PRIu64
-	       " ms\n", total, race.miscompares, race.repeats, longest);
+	printf("held: counter %" PRIu64 ", %" PRIu64 " miscompares, %" PRIu64
+	       " repeats, longest stall %" PRIu64 " ms\n",
+	       total, race.miscompares, race.repeats, longest);
 	for (unsigned int s = 0; s < race.sessions; s++) {
 		iscsi_logout_sync(sessions[s].iscsi);
 		iscsi_destroy_context(sessions[s].iscsi);

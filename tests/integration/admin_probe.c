@@ -4,7 +4,8 @@
  *         open MEMBER | read MEMBER OFFSET LENGTH | write MEMBER OFFSET LENGTH BYTE
  *         signature MEMBER | discover PORTAL | luns MEMBER
  *
- * Prints "name value" lines; a failure is "error N", "message TEXT", "remedy TEXT" and exit status 1.
+ * Prints "name value" lines; a failure is "error N", "message TEXT", "remedy TEXT" and exit status
+ * 1.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,7 +22,8 @@ static bool
 tell(bool good)
 {
 	if (!good)
-		printf("error %d\nmessage %s\nremedy %s\n", fault.code, fault.message, fault.remedy);
+		printf("error %d\nmessage %s\nremedy %s\n", fault.code, fault.message,
+		       fault.remedy);
 	return good;
 }
 
@@ -40,11 +42,12 @@ address_of(const char *text)
 static void
 show(const struct scsi_device *device, const struct iscsi_negotiated *agreed)
 {
-	printf("capacity %llu\nblock %u\ntype %u\nwritable %d\nwrite_cache %d\nfua %d\nreservations %d\n",
+	printf("capacity %llu\nblock %u\ntype %u\nwritable %d\nwrite_cache %d\nfua "
+	       "%d\nreservations %d\n",
 	       (unsigned long long)device->capacity_bytes, device->block_bytes, device->device_type,
 	       device->writable, device->write_cache, device->fua, device->reservations);
-	printf("vendor %s\nproduct %s\nrevision %s\nserial %s\nidentity %s\n", device->vendor, device->product,
-	       device->revision, device->serial, device->identity);
+	printf("vendor %s\nproduct %s\nrevision %s\nserial %s\nidentity %s\n", device->vendor,
+	       device->product, device->revision, device->serial, device->identity);
 	printf("first_burst %u\nmax_burst %u\nsegment %u\ninitial_r2t %d\nimmediate_data %d\n",
 	       agreed->first_burst_bytes, agreed->max_burst_bytes, agreed->target_segment_bytes,
 	       agreed->initial_r2t, agreed->immediate_data);

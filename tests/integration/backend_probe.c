@@ -35,7 +35,7 @@
 #define LINE_MAX_BYTES 4096
 
 struct probe_io {
-	struct backend_io io;	/* first */
+	struct backend_io io; /* first */
 	uint8_t *buffer;
 	size_t buffer_bytes;
 	struct iovec *iov;
@@ -144,9 +144,10 @@ on_done(struct backend_io *io)
 	static const char *const names[] = { "read", "write", "flush", "zero", "measure" };
 	const char *name = names[io->op];
 
-	assert(pio->busy);	/* exactly once */
+	assert(pio->busy); /* exactly once */
 	pio->busy = false;
-	pio->used = io->op == BACKEND_READ || io->op == BACKEND_WRITE;	/* the others have no memory */
+	/* the others have no memory */
+	pio->used = io->op == BACKEND_READ || io->op == BACKEND_WRITE;
 	if (pio->loading) {
 		load_done(pio);
 		return;
@@ -157,8 +158,11 @@ on_done(struct backend_io *io)
 			probe.identity.capacity_bytes = io->capacity_bytes;
 		return;
 	}
-	printf("%s %llu %u %d%s\n", name, (unsigned long long)io->offset_bytes, io->length_bytes, io->result,
-	       pio->diverted ? " diverted" : io->op == BACKEND_READ && io->result == 0 ? (filled(pio) ? " same" : " DIFFERENT") : "");
+	printf("%s %llu %u %d%s\n", name, (unsigned long long)io->offset_bytes, io->length_bytes,
+	       io->result,
+	       pio->diverted				   ? " diverted"
+	       : io->op == BACKEND_READ && io->result == 0 ? (filled(pio) ? " same" : " DIFFERENT")
+							   : "");
 	if (io->op != BACKEND_FLUSH && io->op != BACKEND_ZERO && !pio->diverted)
 		memset(pio->buffer, POISON, pio->buffer_bytes);
 }
@@ -216,8 +220,8 @@ bench_over(void)
 	struct rusage now;
 
 	getrusage(RUSAGE_SELF, &now);
-	printf("bench %.0f iops %.1f MB/s cpu user %.2f system %.2f faults %ld failed %llu\n", count / seconds,
-	       count / seconds * probe.load_bytes / 1e6,
+	printf("bench %.0f iops %.1f MB/s cpu user %.2f system %.2f faults %ld failed %llu\n",
+	       count / seconds, count / seconds * probe.load_bytes / 1e6,
 	       seconds_of(now.ru_utime, probe.bench_usage.ru_utime),
 	       seconds_of(now.ru_stime, probe.bench_usage.ru_stime),
 	       now.ru_minflt - probe.bench_usage.ru_minflt, (unsigned long long)probe.load_failed);
@@ -229,10 +233,12 @@ on_opened(void *owner, const struct backend_identity *identity)
 {
 	probe.open = true;
 	probe.identity = *identity;
-	printf("opened capacity=%llu block=%u write_cache=%d fua=%d reservation=%d transfer=%u zero=%u kept=%d lost=%u\n",
-	       (unsigned long long)identity->capacity_bytes, identity->block_bytes, identity->write_cache,
-	       identity->fua, identity->reservation, identity->transfer_bytes_max, identity->zero_bytes_max,
-	       identity->cache_kept, probe.backend->writes_lost);
+	printf("opened capacity=%llu block=%u write_cache=%d fua=%d reservation=%d transfer=%u "
+	       "zero=%u kept=%d lost=%u\n",
+	       (unsigned long long)identity->capacity_bytes, identity->block_bytes,
+	       identity->write_cache, identity->fua, identity->reservation,
+	       identity->transfer_bytes_max, identity->zero_bytes_max, identity->cache_kept,
+	       probe.backend->writes_lost);
 }
 
 static void
@@ -316,7 +322,9 @@ start_zero(const char *offset, const char *length, bool deallocate)
 	struct probe_io *pio = free_io(8);
 
 	pio->io = (struct backend_io){
-		.op = BACKEND_ZERO, .deallocate = deallocate, .offset_bytes = strtoull(offset, NULL, 0),
+		.op = BACKEND_ZERO,
+		.deallocate = deallocate,
+		.offset_bytes = strtoull(offset, NULL, 0),
 		.length_bytes = (uint32_t)strtoul(length, NULL, 0),
 	};
 	submit(pio);
@@ -359,7 +367,8 @@ run_command(char *text)
 		start_without_memory(BACKEND_FLUSH);
 	} else if (strcmp(words[0], "measure") == 0) {
 		start_without_memory(BACKEND_MEASURE);
-	} else if (!probe.open && (strcmp(words[0], "load") == 0 || strcmp(words[0], "bench") == 0)) {
+	} else if (!probe.open &&
+		   (strcmp(words[0], "load") == 0 || strcmp(words[0], "bench") == 0)) {
 		printf("not open\n");
 	} else if (strcmp(words[0], "load") == 0 && count >= 3) {
 		load(atoi(words[1]), (uint32_t)strtoul(words[2], NULL, 0), count > 3, false);
@@ -371,7 +380,8 @@ run_command(char *text)
 		say_poisoned();
 	} else if (strcmp(words[0], "bench") == 0 && count >= 5) {
 		probe.bench = true;
-		load(atoi(words[2]), (uint32_t)strtoul(words[3], NULL, 0), words[1][0] == 'r', count > 5);
+		load(atoi(words[2]), (uint32_t)strtoul(words[3], NULL, 0), words[1][0] == 'r',
+		     count > 5);
 		probe.bench_started_ms = monotonic_ms();
 		probe.bench_end_ms = probe.bench_started_ms + 1000 * strtoul(words[4], NULL, 0);
 		getrusage(RUSAGE_SELF, &probe.bench_usage);
@@ -424,12 +434,14 @@ set_option(struct backend_iscsi_options *options, const char *argument)
 	else if (strncmp(argument, "take_over_ms=", 13) == 0)
 		options->take_over_ms = (uint32_t)strtoul(value, NULL, 0);
 	else if (strncmp(argument, "initiator=", 10) == 0)
-		snprintf(options->credentials.initiator, sizeof(options->credentials.initiator), "%s", value);
+		snprintf(options->credentials.initiator, sizeof(options->credentials.initiator),
+			 "%s", value);
 	else if (strncmp(argument, "header_digest=", 14) == 0)
 		options->header_digest = atoi(value);
 	else if (strncmp(argument, "portal=", 7) == 0 &&
 		 options->more_portals_count < DEVICE_PORTALS_MAX - 1)
-		snprintf(options->more_portals[options->more_portals_count++], PORTAL_MAX, "%s", value);
+		snprintf(options->more_portals[options->more_portals_count++], PORTAL_MAX, "%s",
+			 value);
 	else if (strncmp(argument, "secrets=", 8) == 0 &&
 		 iscsi_credentials_read(value, &options->credentials, &fault) != 0) {
 		fprintf(stderr, "%s: %s\n", value, fault.message);
@@ -451,7 +463,8 @@ main(int argc, char **argv)
 	uint64_t wake = 0;
 
 	if (argc < 2 || member_address_parse(argv[1], &options.address, &fault) != 0) {
-		fprintf(stderr, "%s: %s\n", argc < 2 ? "no member" : argv[1], argc < 2 ? "usage" : fault.message);
+		fprintf(stderr, "%s: %s\n", argc < 2 ? "no member" : argv[1],
+			argc < 2 ? "usage" : fault.message);
 		return 2;
 	}
 	for (int i = 2; i < argc; i++)
@@ -472,7 +485,7 @@ main(int argc, char **argv)
 	}
 	probe.loading = false;
 	probe.backend->ops->close(probe.backend);
-	for (int turns = 0; turns < 3; turns++) {	/* its events */
+	for (int turns = 0; turns < 3; turns++) { /* its events */
 		reactor_turn(probe.reactor, 0);
 		backend_iscsi_tick(probe.backend, monotonic_ms());
 	}

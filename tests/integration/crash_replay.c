@@ -1,21 +1,24 @@
-/* crash_replay.c - every crash that a recorded run of the gateway could have had, one after the other.
+/* crash_replay.c - every crash that a recorded run of the gateway could have had, one after the
+ * other.
  *
  *	crash_replay --record FILE [--end] [--cases N] [--only CASE] [--seed N] [--workers N] IMAGE... [IMAGE...]
  *
  * The images are those at the record's beginning; with --end as many follow as they are at its end.
  *
- * recorder.py noted, in one order, what real targets were sent and had answered, and what the load had been
- * promised by then.  Here the images of the members are made as a crash at each entry may have left them, the
- * engine (the very objects of the product, in virtual time) assembles them, and three things are checked:
+ * recorder.py noted, in one order, what real targets were sent and had answered, and what the load
+ * had been promised by then.  Here the images of the members are made as a crash at each entry may
+ * have left them, the engine (the very objects of the product, in virtual time) assembles them, and
+ * three things are checked:
  *
  *   - every sector that the load used reads as the last acknowledged write or one that was in flight then;
  *     after a loss of power also as anything since the last flush that was acknowledged
  *   - what was read once stays so, also over another crash while the engine recovers
  *   - when resync has ended, the parity of every row that was ever written is right; so any one member can go
  *
- * A crash of the gateway leaves every write whose end was noted, and of those in flight: none, all, all but
- * one, only one, one torn, some.  A loss of power leaves of what no flush covered: the same.  With a member
- * absent a chunk of its may be unreadable where the region is dirty (docs/design/engine.md); never wrong.
+ * A crash of the gateway leaves every write whose end was noted, and of those in flight: none, all,
+ * all but one, only one, one torn, some.  A loss of power leaves of what no flush covered: the
+ * same.  With a member absent a chunk of its may be unreadable where the region is dirty
+ * (docs/design/engine.md); never wrong.
  */
 #include "crash_replay_case.h"
 
@@ -31,7 +34,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define SINGLES_MAX 24u		/* of the newest writes, one at a time is lost or kept */
+#define SINGLES_MAX 24u /* of the newest writes, one at a time is lost or kept */
 #define WORKERS_MAX 64
 
 const char *case_name = "";
@@ -51,13 +54,13 @@ fail(const char *format, ...)
 
 struct options {
 	const char *record;
-	uint64_t cases;		/* about so many of all */
+	uint64_t cases; /* about so many of all */
 	int64_t only;
 	uint64_t seed;
 	int workers;
 	int images;
 	bool verbose;
-	char *const *end;	/* images at the end of the record, or NULL */
+	char *const *end; /* images at the end of the record, or NULL */
 };
 
 /* --- which cases there are at one entry of the record --- */
@@ -90,14 +93,15 @@ optional_count(const struct pendings *pendings, bool power)
 }
 
 struct enumeration {
-	uint64_t next;		/* number of the next case */
+	uint64_t next; /* number of the next case */
 	uint64_t basic;
 	void (*visit)(void *context, const struct crash *crash, uint64_t number, bool basic);
 	void *context;
 };
 
 static void
-one(struct enumeration *all, struct crash crash, enum keep keep, unsigned int which, int absent, bool basic)
+one(struct enumeration *all, struct crash crash, enum keep keep, unsigned int which, int absent,
+    bool basic)
 {
 	crash.keep = keep;
 	crash.which = which;
@@ -109,7 +113,8 @@ one(struct enumeration *all, struct crash crash, enum keep keep, unsigned int wh
 }
 
 static void
-enumerate(struct enumeration *all, const struct pendings *pendings, size_t cut, int members, bool power)
+enumerate(struct enumeration *all, const struct pendings *pendings, size_t cut, int members,
+	  bool power)
 {
 	struct crash crash = { .cut = cut, .power = power };
 	unsigned int optional = optional_count(pendings, power);
@@ -149,7 +154,8 @@ static bool
 chosen(const struct worker *worker, uint64_t number, bool basic)
 {
 	const struct options *options = worker->options;
-	uint64_t basic_share = options->cases / 2 < worker->basic_total ? options->cases / 2 : worker->basic_total;
+	uint64_t basic_share =
+		options->cases / 2 < worker->basic_total ? options->cases / 2 : worker->basic_total;
 	uint64_t share = basic ? basic_share : options->cases - basic_share;
 	uint64_t of = basic ? worker->basic_total : worker->total - worker->basic_total;
 	uint64_t hash = number * 2 + 1 + (options->seed << 32);
@@ -164,7 +170,8 @@ visit(void *context, const struct crash *crash, uint64_t number, bool basic)
 {
 	struct worker *worker = context;
 
-	if (number % (uint64_t)worker->count == (uint64_t)worker->number && chosen(worker, number, basic))
+	if (number % (uint64_t)worker->count == (uint64_t)worker->number &&
+	    chosen(worker, number, basic))
 		replay_case(worker->replay, crash, number);
 }
 
@@ -206,7 +213,7 @@ count_cases(const struct options *options, struct replay *replay, uint64_t count
 	close(ends[1]);
 	if (read(ends[0], counts, 2 * sizeof(*counts)) != 2 * sizeof(*counts)) {
 		waitpid(child, NULL, 0);
-		exit(1);	/* it has said why */
+		exit(1); /* it has said why */
 	}
 	close(ends[0]);
 	waitpid(child, NULL, 0);
@@ -248,7 +255,8 @@ run_workers(struct worker *worker, struct tally *sum)
 			if (children[i] == ended)
 				children[i] = 0;
 		if (WIFSIGNALED(status) && good)
-			fprintf(stderr, "crash_replay: a worker was killed by signal %d\n", WTERMSIG(status));
+			fprintf(stderr, "crash_replay: a worker was killed by signal %d\n",
+				WTERMSIG(status));
 		if (status == 0)
 			continue;
 		/* One failure says enough. */
@@ -268,8 +276,8 @@ run_workers(struct worker *worker, struct tally *sum)
 static void
 usage(void)
 {
-	fprintf(stderr, "crash_replay --record FILE [--end] [--cases N] [--only CASE] [--seed N] [--workers N] "
-			"[--verbose] IMAGE...\n");
+	fprintf(stderr, "crash_replay --record FILE [--end] [--cases N] [--only CASE] [--seed N] "
+			"[--workers N] [--verbose] IMAGE...\n");
 	exit(2);
 }
 
@@ -277,26 +285,46 @@ static struct options
 parse(int argc, char **argv)
 {
 	static const struct option words[] = {
-		{ "record", required_argument, NULL, 'r' }, { "cases", required_argument, NULL, 'c' },
-		{ "only", required_argument, NULL, 'o' },   { "seed", required_argument, NULL, 's' },
-		{ "workers", required_argument, NULL, 'w' }, { "verbose", no_argument, NULL, 'v' },
+		{ "record", required_argument, NULL, 'r' },
+		{ "cases", required_argument, NULL, 'c' },
+		{ "only", required_argument, NULL, 'o' },
+		{ "seed", required_argument, NULL, 's' },
+		{ "workers", required_argument, NULL, 'w' },
+		{ "verbose", no_argument, NULL, 'v' },
 		{ "end", no_argument, NULL, 'e' },
 		{ NULL, 0, NULL, 0 },
 	};
-	struct options options = { .cases = UINT64_MAX, .only = -1, .seed = 1,
+	struct options options = { .cases = UINT64_MAX,
+				   .only = -1,
+				   .seed = 1,
 				   .workers = (int)sysconf(_SC_NPROCESSORS_ONLN) };
 	bool end = false;
 
 	for (int got; (got = getopt_long(argc, argv, "", words, NULL)) != -1;)
 		switch (got) {
-		case 'r': options.record = optarg; break;
-		case 'c': options.cases = strtoull(optarg, NULL, 10); break;
-		case 'o': options.only = strtoll(optarg, NULL, 10); break;
-		case 's': options.seed = strtoull(optarg, NULL, 10); break;
-		case 'w': options.workers = atoi(optarg); break;
-		case 'v': options.verbose = true; break;
-		case 'e': end = true; break;
-		default: usage();
+		case 'r':
+			options.record = optarg;
+			break;
+		case 'c':
+			options.cases = strtoull(optarg, NULL, 10);
+			break;
+		case 'o':
+			options.only = strtoll(optarg, NULL, 10);
+			break;
+		case 's':
+			options.seed = strtoull(optarg, NULL, 10);
+			break;
+		case 'w':
+			options.workers = atoi(optarg);
+			break;
+		case 'v':
+			options.verbose = true;
+			break;
+		case 'e':
+			end = true;
+			break;
+		default:
+			usage();
 		}
 	options.images = argc - optind;
 	if (end && options.images % 2 != 0)
@@ -334,14 +362,14 @@ main(int argc, char **argv)
 		return 1;
 	clock_gettime(CLOCK_MONOTONIC, &end);
 	seconds = (double)(end.tv_sec - begin.tv_sec) + (double)(end.tv_nsec - begin.tv_nsec) / 1e9;
-	printf("%zu entries, %llu of %llu cases: %llu crashes, %llu losses of power, %llu with a member absent, "
-	       "%llu crashed again, %llu "
-	       "lost one later, %llu refused; %llu sectors unknown, %llu rows of parity corrected; "
-	       "%.0f cases a minute\n",
+	printf("%zu entries, %llu of %llu cases: %llu crashes, %llu losses of power, %llu with a "
+	       "member absent, %llu crashed again, %llu lost one later, %llu refused; %llu sectors "
+	       "unknown, %llu rows of parity corrected; %.0f cases a minute\n",
 	       replay.record.count, (unsigned long long)sum.cases, (unsigned long long)worker.total,
 	       (unsigned long long)sum.crashes, (unsigned long long)sum.powers,
 	       (unsigned long long)sum.absents, (unsigned long long)sum.again,
-	       (unsigned long long)sum.lost_later, (unsigned long long)sum.refused, (unsigned long long)sum.unknown_sectors,
-	       (unsigned long long)sum.corrected_rows, (double)sum.cases * 60 / seconds);
+	       (unsigned long long)sum.lost_later, (unsigned long long)sum.refused,
+	       (unsigned long long)sum.unknown_sectors, (unsigned long long)sum.corrected_rows,
+	       (double)sum.cases * 60 / seconds);
 	return 0;
 }

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #define READ_SECTORS_MAX 512u
-#define ASSEMBLY_MS_MAX 60000u		/* virtual */
+#define ASSEMBLY_MS_MAX 60000u /* virtual */
 #define SETTLE_MS_MAX 600000u
 #define STEPS_MAX 1000000u
 #define WRITES_AFTER 4u
@@ -19,7 +19,7 @@ struct call {
 	struct replay *replay;
 	struct iovec iov;
 	uint64_t sector, count;
-	uint32_t stamp;			/* of a write */
+	uint32_t stamp; /* of a write */
 	uint8_t *memory;
 };
 
@@ -52,7 +52,8 @@ start_engine(struct replay *replay)
 	for (int i = 0; i < replay->members.count; i++)
 		backends[i] = &replay->members.members[i].backend;
 	replay->stopped = replay->dying = false;
-	replay->engine = engine_create(&options, &port, backends, replay->members.count, replay->now_ms);
+	replay->engine =
+		engine_create(&options, &port, backends, replay->members.count, replay->now_ms);
 	expect(replay->engine != NULL, "engine_create");
 	engine_start(replay->engine);
 	engine_run(replay->engine, replay->now_ms);
@@ -69,8 +70,9 @@ step(struct replay *replay)
 	} else {
 		uint64_t deadline = engine_deadline(replay->engine);
 
-		replay->now_ms = deadline != UINT64_MAX && deadline > replay->now_ms ? deadline
-										     : replay->now_ms + 1;
+		replay->now_ms = deadline != UINT64_MAX && deadline > replay->now_ms
+					 ? deadline
+					 : replay->now_ms + 1;
 	}
 	engine_run(replay->engine, replay->now_ms);
 	return busy;
@@ -89,12 +91,15 @@ stop_engine(struct replay *replay)
 	for (unsigned int i = 0; i < STEPS_MAX && !replay->stopped; i++)
 		step(replay);
 	expect(replay->stopped, "the engine does not stop");
-	expect(replay->active == 0, "%u requests were not answered when it stopped", replay->active);
+	expect(replay->active == 0, "%u requests were not answered when it stopped",
+	       replay->active);
 	engine_destroy(replay->engine);
 	replay->engine = NULL;
 }
 
-/* A killed process frees nothing; this one must, so it is stopped where it can't do anything any more. */
+/* A killed process frees nothing; this one must, so it is stopped where it can't do anything any
+ * more.
+ */
 static void
 crash_engine(struct replay *replay)
 {
@@ -133,11 +138,12 @@ may_be_unknown(const struct replay *replay, uint64_t sector)
 	struct extent extent;
 
 	if (replay->geometry.redundancy > 0 && replay->geometry.data_chunks == 1)
-		return false;	/* any copy will do */
+		return false; /* any copy will do */
 	/* Written while all members were there: the row was proven then, whatever it was before. */
 	if (replay->saw[sector] >= replay->oracle.write_room && replay->lost_after_writes)
 		return false;
-	expect(geometry_locate(&replay->geometry, sector * SECTOR, SECTOR, &extent) == 0, "geometry_locate");
+	expect(geometry_locate(&replay->geometry, sector * SECTOR, SECTOR, &extent) == 0,
+	       "geometry_locate");
 	return (replay->unknown & 1u << extent.role) &&
 	       replay->flags[extent.row / replay->shape.region_rows] & REGION_DIRTY;
 }
@@ -148,8 +154,9 @@ check_sector(struct replay *replay, uint64_t sector, const uint8_t *content)
 	uint32_t stamp;
 	const char *fault = oracle_judge(&replay->oracle, sector, content, replay->power, &stamp);
 
-	if (replay->saw[sector] >= replay->oracle.write_room) {	/* written in this case */
-		expect(stamp == replay->saw[sector], "sector %llu: write %u was acknowledged and is not there",
+	if (replay->saw[sector] >= replay->oracle.write_room) { /* written in this case */
+		expect(stamp == replay->saw[sector],
+		       "sector %llu: write %u was acknowledged and is not there",
 		       (unsigned long long)sector, replay->saw[sector]);
 		return;
 	}
@@ -162,7 +169,8 @@ check_sector(struct replay *replay, uint64_t sector, const uint8_t *content)
 	replay->saw[sector] = stamp;
 }
 
-static void submit(struct replay *replay, enum request_op op, uint64_t sector, uint64_t count, uint32_t stamp);
+static void
+submit(struct replay *replay, enum request_op op, uint64_t sector, uint64_t count, uint32_t stamp);
 
 static void
 read_done(struct call *call, int result)
@@ -174,22 +182,28 @@ read_done(struct call *call, int result)
 			check_sector(replay, call->sector + n, call->memory + n * SECTOR);
 		return;
 	}
-	expect(result == -ENODATA, "a read of %llu sectors at %llu failed: %s", (unsigned long long)call->count,
-	       (unsigned long long)call->sector, strerror(-result));
+	expect(result == -ENODATA, "a read of %llu sectors at %llu failed: %s",
+	       (unsigned long long)call->count, (unsigned long long)call->sector,
+	       strerror(-result));
 	if (call->count <= replay->geometry.block_bytes / SECTOR) {
 		struct extent extent;
 
 		geometry_locate(&replay->geometry, call->sector * SECTOR, SECTOR, &extent);
-		expect(may_be_unknown(replay, call->sector), "sector %llu can't be read, and should be known: role %d, "
-		       "region %llu has flags %x, out of date were %x%s", (unsigned long long)call->sector,
-		       extent.role, (unsigned long long)(extent.row / replay->shape.region_rows),
+		expect(may_be_unknown(replay, call->sector),
+		       "sector %llu can't be read, and should be known: role %d, region %llu has "
+		       "flags %x, out of date were %x%s",
+		       (unsigned long long)call->sector, extent.role,
+		       (unsigned long long)(extent.row / replay->shape.region_rows),
 		       replay->flags[extent.row / replay->shape.region_rows], replay->unknown,
-		       replay->saw[call->sector] >= replay->oracle.write_room ? ", written in this case" : "");
+		       replay->saw[call->sector] >= replay->oracle.write_room
+			       ? ", written in this case"
+			       : "");
 		replay->tally.unknown_sectors += call->count;
 		return;
 	}
 	submit(replay, REQUEST_READ, call->sector, call->count / 2, 0);
-	submit(replay, REQUEST_READ, call->sector + call->count / 2, call->count - call->count / 2, 0);
+	submit(replay, REQUEST_READ, call->sector + call->count / 2, call->count - call->count / 2,
+	       0);
 }
 
 static void
@@ -203,7 +217,8 @@ request_done(struct engine_request *request, int result)
 		read_done(call, result);
 	else if (!replay->dying)
 		expect(result == 0, "a write of %llu sectors at %llu failed: %s",
-		       (unsigned long long)call->count, (unsigned long long)call->sector, strerror(-result));
+		       (unsigned long long)call->count, (unsigned long long)call->sector,
+		       strerror(-result));
 	free(call->memory);
 	free(call);
 }
@@ -259,14 +274,16 @@ submit_writes(struct replay *replay)
 	uint64_t block = replay->members.block_bytes / SECTOR;
 
 	for (uint32_t i = 0; i < WRITES_AFTER; i++) {
-		const uint64_t *range = oracle->ranges[next_random(&replay->members.random) % oracle->range_count];
+		const uint64_t *range =
+			oracle->ranges[next_random(&replay->members.random) % oracle->range_count];
 		uint64_t count = 1 + next_random(&replay->members.random) % WRITE_SECTORS_MAX;
 		uint64_t at = next_random(&replay->members.random) % range[1] / block * block;
 
 		count = (count + block - 1) / block * block;
 		if (count > range[1] - at)
 			count = range[1] - at;
-		submit(replay, REQUEST_WRITE, range[0] + at, count, (uint32_t)oracle->write_room + i);
+		submit(replay, REQUEST_WRITE, range[0] + at, count,
+		       (uint32_t)oracle->write_room + i);
 		/* One at a time, so that of two that overlap the second is what must be there. */
 		for (unsigned int steps = 0; steps < STEPS_MAX && replay->active > 0; steps++)
 			step(replay);
@@ -290,8 +307,9 @@ doubled(uint64_t words)
 	return (words & 0x7f7f7f7f7f7f7f7full) << 1 ^ (words >> 7 & 0x0101010101010101ull) * 0x1d;
 }
 
-/* What the row's data makes of its redundancy must be there.  Not by pure/code.h, whose mistakes would be in here
- * too: Q by Horner's rule, from the last data chunk down. */
+/* What the row's data makes of its redundancy must be there.  Not by pure/code.h, whose mistakes
+ * would be in here too: Q by Horner's rule, from the last data chunk down.
+ */
 static bool
 row_fits(const struct geometry *geometry, const uint8_t *const chunks[IRAID_MEMBERS_MAX])
 {
@@ -310,7 +328,8 @@ row_fits(const struct geometry *geometry, const uint8_t *const chunks[IRAID_MEMB
 			if (geometry->data_chunks == 1)
 				faults |= word ^ first;
 			else
-				faults |= word ^ (position == geometry->data_chunks ? sum : weighed);
+				faults |=
+					word ^ (position == geometry->data_chunks ? sum : weighed);
 		}
 	}
 	return faults == 0;
@@ -341,7 +360,8 @@ check_parity(const struct replay *replay)
 			continue;
 		for (int position = 0; position < geometry->width; position++)
 			chunks[position] = chunk_at(replay, row, position);
-		expect(row_fits(geometry, chunks), "the redundancy of row %llu is wrong", (unsigned long long)row);
+		expect(row_fits(geometry, chunks), "the redundancy of row %llu is wrong",
+		       (unsigned long long)row);
 	}
 }
 
@@ -350,8 +370,9 @@ static bool
 returning(const struct replay *replay, const struct engine_status *status)
 {
 	for (int i = 0; i < replay->members.count; i++)
-		if (replay->members.members[i].present && status->members[i].state != MEMBER_IN_SYNC)
-			return !replay->lose;	/* then nothing goes on in the background */
+		if (replay->members.members[i].present &&
+		    status->members[i].state != MEMBER_IN_SYNC)
+			return !replay->lose; /* then nothing goes on in the background */
 	return false;
 }
 
@@ -367,29 +388,34 @@ settle(struct replay *replay)
 			continue;
 		engine_status(replay->engine, &status);
 		if (status.state == VOLUME_ACTIVE && (status.regions_suspect == 0 || replay->lose))
-			return status;	/* with nothing going on in the background it stays as it is */
+			/* with nothing going on in the background it stays as it is */
+			return status;
 		if (status.state != VOLUME_DEGRADED || returning(replay, &status))
 			degraded_ms = 0;
 		else if (degraded_ms == 0)
 			degraded_ms = replay->now_ms;
 		else if (replay->now_ms > degraded_ms + 1000)
-			return status;	/* for good: nothing has changed for a second */
-		expect(replay->now_ms < until_ms, "the volume does not come to rest: %s, %u regions suspect",
+			return status; /* for good: nothing has changed for a second */
+		expect(replay->now_ms < until_ms,
+		       "the volume does not come to rest: %s, %u regions suspect",
 		       volume_state_name(status.state), status.regions_suspect);
 	}
 }
 
-/* A member dies after writes were acknowledged and before resync is through: they must be readable without
- * it, also where the crash had left wrong parity. */
+/* A member dies after writes were acknowledged and before resync is through: they must be readable
+ * without it, also where the crash had left wrong parity.
+ */
 static void
 lose_member(struct replay *replay)
 {
 	int lost = (int)(next_random(&replay->members.random) % (uint64_t)replay->members.count);
 	struct superblock superblock;
 
-	expect(superblock_choose(replay->members.members[lost].disk.bytes + LAYOUT_SUPERBLOCK_A_OFFSET,
-				 replay->members.members[lost].disk.bytes + LAYOUT_SUPERBLOCK_B_OFFSET,
-				 &superblock, NULL) == SUPERBLOCK_OK, "member %d has no superblock", lost);
+	expect(superblock_choose(
+		       replay->members.members[lost].disk.bytes + LAYOUT_SUPERBLOCK_A_OFFSET,
+		       replay->members.members[lost].disk.bytes + LAYOUT_SUPERBLOCK_B_OFFSET,
+		       &superblock, NULL) == SUPERBLOCK_OK,
+	       "member %d has no superblock", lost);
 	members_lose(&replay->members, lost);
 	replay->unknown |= 1u << superblock.role;
 	replay->lost_after_writes = true;
@@ -403,7 +429,8 @@ refused(struct replay *replay, enum volume_state state)
 
 	if (state == VOLUME_ACTIVE || state == VOLUME_DEGRADED) {
 		expect(geometry_bears(&replay->geometry, replay->untrusted),
-		       "the volume was assembled without enough members to trust (mask of the others: %x)",
+		       "the volume was assembled without enough members to trust (mask of the "
+		       "others: %x)",
 		       replay->untrusted);
 		return false;
 	}
@@ -411,7 +438,8 @@ refused(struct replay *replay, enum volume_state state)
 	       "the volume is %s and not assembled", volume_state_name(state));
 	for (int i = 0; i < replay->members.count; i++)
 		writes += replay->members.members[i].writes;
-	expect(writes == 0, "%llu writes to members of a volume that was refused", (unsigned long long)writes);
+	expect(writes == 0, "%llu writes to members of a volume that was refused",
+	       (unsigned long long)writes);
 	replay->tally.refused++;
 	return true;
 }
@@ -468,8 +496,9 @@ static const char *
 describe(const struct crash *crash, uint64_t number)
 {
 	static const char *const names[] = {
-		[KEEP_NONE] = "none kept",  [KEEP_ALL] = "all kept",	       [KEEP_ONE] = "one kept",
-		[LOSE_ONE] = "one lost",    [TEAR_FIRST_HALF] = "newest torn", [TEAR_RANDOM] = "newest in pieces",
+		[KEEP_NONE] = "none kept",	   [KEEP_ALL] = "all kept",
+		[KEEP_ONE] = "one kept",	   [LOSE_ONE] = "one lost",
+		[TEAR_FIRST_HALF] = "newest torn", [TEAR_RANDOM] = "newest in pieces",
 		[KEEP_RANDOM] = "some kept",
 	};
 	static char text[200];

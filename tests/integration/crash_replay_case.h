@@ -4,26 +4,27 @@
 
 #include "crash_replay.h"
 
-enum keep {			/* of the writes that may be there or not */
-	KEEP_NONE,
-	KEEP_ALL,
-	KEEP_ONE,		/* `which` counts from the newest */
-	LOSE_ONE,
-	TEAR_FIRST_HALF,	/* of the newest; the others are there */
-	TEAR_RANDOM,
-	KEEP_RANDOM,		/* each there, not there, or in part */
+enum keep { /* of the writes that may be there or not */
+	    KEEP_NONE,
+	    KEEP_ALL,
+	    KEEP_ONE, /* `which` counts from the newest */
+	    LOSE_ONE,
+	    TEAR_FIRST_HALF, /* of the newest; the others are there */
+	    TEAR_RANDOM,
+	    KEEP_RANDOM, /* each there, not there, or in part */
 };
 
 struct crash {
-	size_t cut;		/* the last entry that happened */
-	bool power;		/* the members' caches are gone too */
+	size_t cut; /* the last entry that happened */
+	bool power; /* the members' caches are gone too */
 	enum keep keep;
 	unsigned int which;
-	int absent;		/* member that does not come back; -1 */
+	int absent; /* member that does not come back; -1 */
 };
 
-struct tally {			/* all uint64_t: they are summed over the workers */
-	uint64_t cases, crashes, powers, absents, again, refused, unknown_sectors, lost_later, corrected_rows;
+struct tally { /* all uint64_t: they are summed over the workers */
+	uint64_t cases, crashes, powers, absents, again, refused, unknown_sectors, lost_later,
+		corrected_rows;
 };
 
 struct replay {
@@ -32,8 +33,9 @@ struct replay {
 	struct pendings pendings;
 	struct oracle oracle;
 	struct geometry geometry;
-	struct superblock shape;	/* of a member, as it was at first */
-	uint8_t roles[IRAID_MEMBERS_MAX];	/* of the members, in this record nobody takes another's place */
+	struct superblock shape; /* of a member, as it was at first */
+	/* of the members, in this record nobody takes another's place */
+	uint8_t roles[IRAID_MEMBERS_MAX];
 	uint64_t seed;
 	bool verbose;
 	struct tally tally;
@@ -42,28 +44,35 @@ struct replay {
 	struct engine *engine;
 	uint64_t now_ms;
 	bool stopped;
-	bool dying;			/* results don't count any more */
+	bool dying; /* results don't count any more */
 	unsigned int active;
-	uint32_t *saw;			/* by sector: stamp read in this case; 0: none yet */
-	bool *written;			/* by row: the record writes there at some time */
+	uint32_t *saw; /* by sector: stamp read in this case; 0: none yet */
+	bool *written; /* by row: the record writes there at some time */
 	uint8_t *memory;
 	bool power;
-	bool lose;			/* a member, after writes and without resync */
+	bool lose; /* a member, after writes and without resync */
 	bool lost_after_writes;
-	uint8_t *flags;			/* region map as the crash left it, of all present members */
+	/* region map as the crash left it, of all present members */
+	uint8_t *flags;
 	uint32_t regions;
-	uint32_t untrusted;		/* mask of roles that are absent or out of date */
-	uint32_t doubtful;		/* those, and whom another record of the newest epoch calls so */
-	uint32_t unknown;		/* those that ever were in this case: their chunks may be lost */
+	uint32_t untrusted; /* mask of roles that are absent or out of date */
+	/* those, and whom another record of the newest epoch calls so */
+	uint32_t doubtful;
+	/* those that ever were in this case: their chunks may be lost */
+	uint32_t unknown;
 };
 
 void replay_load(struct replay *replay, char *const *images, int count);
 void replay_prepare(struct replay *replay, uint64_t seed, bool verbose);
 void replay_case(struct replay *replay, const struct crash *crash, uint64_t number);
 void replay_make_images(struct replay *replay, const struct crash *crash);
-/* What the newest superblock says, as assembly must see it too; and what the maps of those present say. */
+/* What the newest superblock says, as assembly must see it too; and what the maps of those present
+ * say.
+ */
 void replay_look_at_images(struct replay *replay);
-/* After all entries: are the images what the targets' files are?  If not, the record is not complete. */
+/* After all entries: are the images what the targets' files are? If not, the record is not
+ * complete.
+ */
 void replay_check_end(struct replay *replay, char *const *images);
 
 #endif

@@ -14,24 +14,29 @@ replay_load(struct replay *replay, char *const *images, int count)
 		const uint8_t *bytes = replay->members.members[i].disk.bytes;
 		const char *reason = "";
 
-		expect(superblock_choose(bytes + LAYOUT_SUPERBLOCK_A_OFFSET, bytes + LAYOUT_SUPERBLOCK_B_OFFSET,
-					 &replay->shape, &reason) == SUPERBLOCK_OK, "%s: %s", images[i], reason);
+		expect(superblock_choose(bytes + LAYOUT_SUPERBLOCK_A_OFFSET,
+					 bytes + LAYOUT_SUPERBLOCK_B_OFFSET, &replay->shape,
+					 &reason) == SUPERBLOCK_OK,
+		       "%s: %s", images[i], reason);
 		replay->roles[i] = replay->shape.role;
 	}
 	expect(geometry_init(&replay->geometry, replay->shape.level, replay->shape.member_count,
 			     replay->shape.chunk_bytes, replay->shape.block_bytes,
-			     replay->shape.data_bytes) == 0, "the geometry is wrong");
+			     replay->shape.data_bytes) == 0,
+	       "the geometry is wrong");
 	expect(replay->shape.member_count == count, "%d images, but %d members", count,
 	       replay->shape.member_count);
 	replay->members.block_bytes = replay->shape.block_bytes;
-	oracle_init(&replay->oracle, &replay->record, geometry_volume_bytes(&replay->geometry) / SECTOR);
+	oracle_init(&replay->oracle, &replay->record,
+		    geometry_volume_bytes(&replay->geometry) / SECTOR);
 	replay->regions = (uint32_t)((replay->geometry.rows + replay->shape.region_rows - 1) /
 				     replay->shape.region_rows);
 	expect(replay->regions <= LAYOUT_REGIONS_PER_BLOCK, "too many regions for this program");
 	replay->saw = calloc(replay->oracle.sectors, sizeof(*replay->saw));
 	replay->written = calloc(replay->geometry.rows, sizeof(*replay->written));
 	replay->flags = calloc(replay->regions, 1);
-	expect(replay->saw != NULL && replay->written != NULL && replay->flags != NULL, "out of memory");
+	expect(replay->saw != NULL && replay->written != NULL && replay->flags != NULL,
+	       "out of memory");
 }
 
 /* Row of the chunk with this number on that member. */
@@ -40,7 +45,8 @@ row_of(const struct geometry *geometry, uint8_t role, uint64_t chunk)
 {
 	if (geometry->level != 10)
 		return chunk;
-	return (chunk * geometry->members + role) / geometry->width;	/* copies are dealt to the members in turn */
+	/* copies are dealt to the members in turn */
+	return (chunk * geometry->members + role) / geometry->width;
 }
 
 void
@@ -56,9 +62,11 @@ replay_prepare(struct replay *replay, uint64_t seed, bool verbose)
 		if (entry->kind != WRITE_BEGINS || entry->offset_bytes < data)
 			continue;
 		for (uint64_t chunk = (entry->offset_bytes - data) / replay->geometry.chunk_bytes;
-		     chunk <= (entry->offset_bytes - data + entry->length_bytes - 1) / replay->geometry.chunk_bytes;
+		     chunk <= (entry->offset_bytes - data + entry->length_bytes - 1) /
+				      replay->geometry.chunk_bytes;
 		     chunk++)
-			replay->written[row_of(&replay->geometry, replay->roles[entry->member], chunk)] = true;
+			replay->written[row_of(&replay->geometry, replay->roles[entry->member],
+					       chunk)] = true;
 	}
 }
 
@@ -71,7 +79,8 @@ keep_part(struct replay *replay, const struct pending *pending, bool first_half)
 
 	for (uint64_t n = 0; n < pending->length_bytes / SECTOR; n++)
 		if (first_half ? n < half : next_random(&replay->members.random) & 1)
-			members_write(&replay->members, pending->member, pending->offset_bytes + n * SECTOR,
+			members_write(&replay->members, pending->member,
+				      pending->offset_bytes + n * SECTOR,
 				      pending->data + n * SECTOR, SECTOR);
 }
 
@@ -84,7 +93,8 @@ keep_whole(struct replay *replay, const struct pending *pending)
 
 /* age: 0 is the newest. */
 static void
-decide(struct replay *replay, const struct crash *crash, const struct pending *pending, unsigned int age)
+decide(struct replay *replay, const struct crash *crash, const struct pending *pending,
+       unsigned int age)
 {
 	switch (crash->keep) {
 	case KEEP_NONE:
@@ -133,7 +143,8 @@ replay_make_images(struct replay *replay, const struct crash *crash)
 	for (size_t i = 0; i < pendings->count; i++) {
 		const struct pending *pending = &pendings->list[i];
 
-		if (pending->fate == FATE_IN_FLIGHT || (crash->power && pending->fate == FATE_CACHED))
+		if (pending->fate == FATE_IN_FLIGHT ||
+		    (crash->power && pending->fate == FATE_CACHED))
 			decide(replay, crash, pending, --left);
 		else
 			keep_whole(replay, pending);
@@ -154,20 +165,24 @@ replay_look_at_images(struct replay *replay)
 
 		if (!replay->members.members[i].present)
 			continue;
-		expect(superblock_choose(bytes + LAYOUT_SUPERBLOCK_A_OFFSET, bytes + LAYOUT_SUPERBLOCK_B_OFFSET,
-					 &found, &reason) == SUPERBLOCK_OK,
+		expect(superblock_choose(bytes + LAYOUT_SUPERBLOCK_A_OFFSET,
+					 bytes + LAYOUT_SUPERBLOCK_B_OFFSET, &found,
+					 &reason) == SUPERBLOCK_OK,
 		       "member %d has no superblock any more: %s", i, reason);
 		present |= 1u << found.role;
-		/* The newest may be on its writer alone, and then was never in force: what others say of the same
-		 * epoch may be what rules. */
+		/* The newest may be on its writer alone, and then was never in force: what others
+		 * say of the same epoch may be what rules.
+		 */
 		if (found.epoch > newest.epoch)
 			doubts = 0;
 		for (int role = 0; found.epoch >= newest.epoch && role < geometry->members; role++)
 			if (found.member_states[role] != MEMBER_IN_SYNC)
 				doubts |= 1u << role;
-		if (found.epoch > newest.epoch || (found.epoch == newest.epoch && found.event > newest.event))
+		if (found.epoch > newest.epoch ||
+		    (found.epoch == newest.epoch && found.event > newest.event))
 			newest = found;
-		map_block_decode(bytes + LAYOUT_MAP_OFFSET, replay->regions, 0, replay->shape.volume_uuid, flags);
+		map_block_decode(bytes + LAYOUT_MAP_OFFSET, replay->regions, 0,
+				 replay->shape.volume_uuid, flags);
 		for (uint32_t r = 0; r < replay->regions; r++)
 			replay->flags[r] |= flags[r];
 	}
@@ -206,13 +221,16 @@ replay_check_end(struct replay *replay, char *const *images)
 			keep_whole(replay, &replay->pendings.list[i]);
 	members_init(&real, images, replay->members.count);
 	for (int i = 0; i < real.count; i++) {
-		const struct disk *have = &replay->members.members[i].disk, *want = &real.members[i].disk;
+		const struct disk *have = &replay->members.members[i].disk,
+				  *want = &real.members[i].disk;
 
 		expect(have->size_bytes == want->size_bytes, "%s: another size", images[i]);
 		for (uint64_t s = 0; s < want->size_bytes / SECTOR; s++)
-			expect(memcmp(have->bytes + s * SECTOR, want->bytes + s * SECTOR, SECTOR) == 0 ||
-			       undecided(replay, i, s),
-			       "the record is not complete: sector %llu of member %d is another one in %s",
+			expect(memcmp(have->bytes + s * SECTOR, want->bytes + s * SECTOR, SECTOR) ==
+					       0 ||
+				       undecided(replay, i, s),
+			       "the record is not complete: sector %llu of member %d is another "
+			       "one in %s",
 			       (unsigned long long)s, i, images[i]);
 	}
 }

@@ -1,8 +1,8 @@
 /* crash_replay_members.c - members in memory behind ports/backend.h, with a way back.
  *
- * No fault but the crash: commands complete a step later, in an order that may change.  Every page that is
- * written in a case is kept as it was, so that the next case starts from the same images without copying
- * them.
+ * No fault but the crash: commands complete a step later, in an order that may change.  Every page
+ * that is written in a case is kept as it was, so that the next case starts from the same images
+ * without copying them.
  */
 #include "crash_replay.h"
 
@@ -17,7 +17,7 @@
 uint64_t
 next_random(uint64_t *state)
 {
-	uint64_t z = (*state += 0x9E3779B97F4A7C15ull);	/* splitmix64 */
+	uint64_t z = (*state += 0x9E3779B97F4A7C15ull); /* splitmix64 */
 
 	z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9ull;
 	z = (z ^ z >> 27) * 0x94D049BB133111EBull;
@@ -55,7 +55,8 @@ members_write(struct members *all, int member, uint64_t offset_bytes, const uint
 	if (length_bytes == 0)
 		return;
 	expect(offset_bytes + length_bytes <= disk->size_bytes, "a write leaves the member");
-	for (uint64_t page = offset_bytes / PAGE; page <= (offset_bytes + length_bytes - 1) / PAGE; page++) {
+	for (uint64_t page = offset_bytes / PAGE; page <= (offset_bytes + length_bytes - 1) / PAGE;
+	     page++) {
 		if (all->in_case)
 			save_page(all, member, page);
 		else
@@ -92,7 +93,8 @@ op_submit(struct backend *backend, struct backend_io *io)
 {
 	struct member *member = (struct member *)backend;
 
-	expect(io->op == BACKEND_FLUSH || io->offset_bytes + io->length_bytes <= member->disk.size_bytes,
+	expect(io->op == BACKEND_FLUSH ||
+		       io->offset_bytes + io->length_bytes <= member->disk.size_bytes,
 	       "%s: a command leaves the member", member->label);
 	io->next = NULL;
 	*member->queue_tail = io;
@@ -134,11 +136,11 @@ members_init(struct members *all, char *const *images, int count)
 		member->disk.bytes = malloc(member->disk.size_bytes);
 		member->disk.saved = calloc(member->disk.size_bytes / PAGE, sizeof(bool));
 		member->disk.touched = calloc(member->disk.size_bytes / PAGE, sizeof(bool));
-		expect(member->disk.bytes != NULL && member->disk.size_bytes % PAGE == 0, "%s: size",
-		       images[i]);
+		expect(member->disk.bytes != NULL && member->disk.size_bytes % PAGE == 0,
+		       "%s: size", images[i]);
 		for (uint64_t at = 0; at < member->disk.size_bytes;) {
-			ssize_t got = pread(fd, member->disk.bytes + at, member->disk.size_bytes - at,
-					    (off_t)at);
+			ssize_t got = pread(fd, member->disk.bytes + at,
+					    member->disk.size_bytes - at, (off_t)at);
 
 			expect(got > 0, "%s can't be read", images[i]);
 			at += (uint64_t)got;
@@ -180,7 +182,8 @@ apply_write(struct members *all, struct member *member, const struct backend_io 
 			if (torn && at % SECTOR == 0)
 				keep = next_random(&all->random) & 1;
 			if (keep)
-				members_write(all, number, at, (uint8_t *)io->iov[i].iov_base + done, step);
+				members_write(all, number, at,
+					      (uint8_t *)io->iov[i].iov_base + done, step);
 			done += step;
 			at += step;
 		}
@@ -235,7 +238,7 @@ open_session(struct members *all, struct member *member)
 		.block_bytes = all->block_bytes,
 		.write_cache = true,
 		.fua = true,
-		.reservation = true,	/* so nobody else can have it */
+		.reservation = true, /* so nobody else can have it */
 		.transfer_bytes_max = 1u << 20,
 	};
 

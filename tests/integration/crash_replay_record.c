@@ -1,4 +1,6 @@
-/* crash_replay_record.c - the record: what each entry does to the images and to what the load knows. */
+/* crash_replay_record.c - the record: what each entry does to the images and to what the load
+ * knows.
+ */
 #include "crash_replay.h"
 
 #include <fcntl.h>
@@ -82,7 +84,8 @@ synced(struct pendings *pendings, const struct record *record, size_t index)
 	const struct entry *end = &record->entries[index];
 	size_t began = index;
 
-	while (began > 0 && !(record->entries[began].kind == SYNC_BEGINS && record->entries[began].id == end->id))
+	while (began > 0 && !(record->entries[began].kind == SYNC_BEGINS &&
+			      record->entries[began].id == end->id))
 		began--;
 	for (size_t i = 0; i < pendings->count; i++) {
 		struct pending *pending = &pendings->list[i];
@@ -122,7 +125,8 @@ settle(struct pendings *pendings, struct members *all)
 }
 
 void
-pendings_apply(struct pendings *pendings, struct members *all, const struct record *record, size_t index)
+pendings_apply(struct pendings *pendings, struct members *all, const struct record *record,
+	       size_t index)
 {
 	const struct entry *entry = &record->entries[index];
 	struct pending *pending;
@@ -139,7 +143,8 @@ pendings_apply(struct pendings *pendings, struct members *all, const struct reco
 		if (entry->flags & ENTRY_FAILED)
 			pending->fate = FATE_REFUSED;
 		else
-			pending->fate = pending->fua && entry->kind == WRITE_ENDS ? FATE_SAFE : FATE_CACHED;
+			pending->fate =
+				pending->fua && entry->kind == WRITE_ENDS ? FATE_SAFE : FATE_CACHED;
 		if (entry->kind == WRITE_RESOLVED)
 			pending->data = record->data + entry->data;
 		break;
@@ -213,7 +218,8 @@ add_stamp(struct oracle *oracle, uint64_t sector, uint32_t stamp)
 	uint16_t count = oracle->stamp_count[sector];
 
 	if (count % 4 == 0) {
-		oracle->stamps[sector] = realloc(oracle->stamps[sector], (count + 4u) * sizeof(uint32_t));
+		oracle->stamps[sector] =
+			realloc(oracle->stamps[sector], (count + 4u) * sizeof(uint32_t));
 		expect(oracle->stamps[sector] != NULL, "out of memory");
 	}
 	oracle->stamps[sector][count] = stamp;
@@ -233,7 +239,8 @@ drop_stamps(struct oracle *oracle, uint64_t sector, uint32_t below, uint32_t abo
 	}
 	oracle->stamp_count[sector] = kept;
 	/* add_stamp() grows at multiples of four only. */
-	oracle->stamps[sector] = realloc(oracle->stamps[sector], (kept / 4u * 4u + 4u) * sizeof(uint32_t));
+	oracle->stamps[sector] =
+		realloc(oracle->stamps[sector], (kept / 4u * 4u + 4u) * sizeof(uint32_t));
 }
 
 static void
@@ -250,7 +257,8 @@ write_ended(struct oracle *oracle, const struct entry *end)
 {
 	const struct entry *write = end->id < oracle->write_room ? oracle->writes[end->id] : NULL;
 
-	expect(write != NULL, "the load's write %llu ended and never began", (unsigned long long)end->id);
+	expect(write != NULL, "the load's write %llu ended and never began",
+	       (unsigned long long)end->id);
 	if (end->flags & ENTRY_FAILED)
 		return;
 	for (uint64_t n = 0; n < write->length_bytes / SECTOR; n++) {
@@ -321,7 +329,8 @@ oracle_apply(struct oracle *oracle, const struct entry *entry)
 }
 
 const char *
-oracle_judge(const struct oracle *oracle, uint64_t sector, const uint8_t *content, bool power, uint32_t *stamp)
+oracle_judge(const struct oracle *oracle, uint64_t sector, const uint8_t *content, bool power,
+	     uint32_t *stamp)
 {
 	uint8_t wanted[SECTOR];
 
@@ -332,7 +341,8 @@ oracle_judge(const struct oracle *oracle, uint64_t sector, const uint8_t *conten
 	for (uint16_t i = 0; i < oracle->stamp_count[sector]; i++)
 		if (oracle->stamps[sector][i] == *stamp)
 			return power || *stamp >= oracle->acknowledged[sector]
-				       ? NULL : "holds an older write than the last acknowledged one";
+				       ? NULL
+				       : "holds an older write than the last acknowledged one";
 	return *stamp < oracle->flushed[sector] ? "holds an older write than the last flushed one"
 						: "holds a write that can't be there";
 }

@@ -1,5 +1,6 @@
-/* fuzz.h - what fuzz targets share.  With libFuzzer each is a program of its own; without it fuzz.c has main(), and the
- * target makes its inputs: fuzz_NAME RUNS SEED tries so many, fuzz_NAME FILE... replays what stands in files.
+/* fuzz.h - what fuzz targets share.  With libFuzzer each is a program of its own; without it fuzz.c
+ * has main(), and the target makes its inputs: fuzz_NAME RUNS SEED tries so many, fuzz_NAME FILE...
+ * replays what stands in files.
  */
 #ifndef IRAID_TEST_FUZZ_H
 #define IRAID_TEST_FUZZ_H
@@ -20,8 +21,8 @@ uint32_t fuzz_below(uint32_t bound);
 
 void fuzz_require(bool condition, const char *what);
 
-/* A target whose inputs are steps counts those that it took, and main() tells: where inputs end at once, nothing behind the
- * first check was tried.
+/* A target whose inputs are steps counts those that it took, and main() tells: where inputs end at
+ * once, nothing behind the first check was tried.
  */
 extern uint64_t fuzz_steps;
 

@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-static uint64_t random_state = 88172645463325252ull;	/* not 0, ever */
+static uint64_t random_state = 88172645463325252ull; /* not 0, ever */
 
 static inline uint32_t
 below(uint32_t bound)

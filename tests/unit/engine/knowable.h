@@ -1,5 +1,5 @@
-/* knowable.h - what the tests of lost and mended rows share: a volume of a few regions, clean, whose rows are told by where member 0
- * has its chunk.
+/* knowable.h - what the tests of lost and mended rows share: a volume of a few regions, clean,
+ * whose rows are told by where member 0 has its chunk.
  */
 #ifndef IRAID_TEST_KNOWABLE_H
 #define IRAID_TEST_KNOWABLE_H
@@ -10,7 +10,7 @@
 #define CHUNK_SECTORS (CHUNK / RIG_SECTOR)
 #define DATA_OFFSET (4u << 20)
 #define REGION_ROWS 64u
-#define LOAD_BYTES (18u << 20)		/* six regions of a volume of 3 + 1 */
+#define LOAD_BYTES (18u << 20) /* six regions of a volume of 3 + 1 */
 
 /* --- helpers --- */
 
@@ -52,7 +52,8 @@ geometry_of(const struct rig *rig)
 	struct geometry geometry;
 
 	assert_int_equal(geometry_init(&geometry, rig->level, rig->count, CHUNK, 512,
-				       rig_superblock(rig, 1).data_bytes), 0);
+				       rig_superblock(rig, 1).data_bytes),
+			 0);
 	return geometry;
 }
 
@@ -113,8 +114,8 @@ tear_row(struct rig *rig, uint64_t row)
 	const struct geometry geometry = geometry_of(rig);
 
 	for (uint8_t position = geometry.data_chunks; position < geometry.width; position++)
-		disk_write(&rig->members[geometry_role(&geometry, row, position)].disk, DATA_OFFSET + row * CHUNK,
-			   junk, sizeof(junk), true);
+		disk_write(&rig->members[geometry_role(&geometry, row, position)].disk,
+			   DATA_OFFSET + row * CHUNK, junk, sizeof(junk), true);
 }
 
 static inline int64_t *
@@ -139,7 +140,9 @@ accept_all(struct rig *rig)
 	rig_steps(rig, 100);
 }
 
-/* Members 1 and up refuse a write of one sector in this row's second chunk, so that nobody knows how much of it was done. */
+/* Members 1 and up refuse a write of one sector in this row's second chunk, so that nobody knows
+ * how much of it was done.
+ */
 static inline void
 fail_half_way(struct rig *rig, uint64_t row)
 {

@@ -1,4 +1,6 @@
-/* listed.h - a volume that has a row on record as lost, for tests of what a start reads of the table of lost extents. */
+/* listed.h - a volume that has a row on record as lost, for tests of what a start reads of the
+ * table of lost extents.
+ */
 #ifndef IRAID_TEST_LISTED_H
 #define IRAID_TEST_LISTED_H
 

@@ -1,7 +1,7 @@
 /* scenario.c - see scenario.h. */
 #include "scenario.h"
 
-#define STEPS_MAX 40000		/* whatever is waited for comes earlier */
+#define STEPS_MAX 40000 /* whatever is waited for comes earlier */
 
 void
 finish(struct rig *rig)
@@ -62,7 +62,9 @@ void
 submit_everywhere(struct rig *rig, enum request_op op, uint64_t every, uint64_t sectors)
 {
 	for (uint64_t sector = 0; sector < rig->sectors; sector += every)
-		rig_submit(rig, op, sector, rig->sectors - sector < sectors ? rig->sectors - sector : sectors, false);
+		rig_submit(rig, op, sector,
+			   rig->sectors - sector < sectors ? rig->sectors - sector : sectors,
+			   false);
 }
 
 int
@@ -148,5 +150,6 @@ damage_newer_superblock(struct rig *rig, int index)
 	uint8_t rubbish[LAYOUT_SUPERBLOCK_BYTES];
 
 	memset(rubbish, 0x5A, sizeof(rubbish));
-	disk_write(&rig->members[index].disk, superblock_offset(superblock.write_count), rubbish, sizeof(rubbish), true);
+	disk_write(&rig->members[index].disk, superblock_offset(superblock.write_count), rubbish,
+		   sizeof(rubbish), true);
 }

@@ -1,5 +1,5 @@
-/* scenario.h - the steps that tests of the engine have in common: what is waited for, how members behave, how it ends.
- * Each fails the test of which it is a part.
+/* scenario.h - the steps that tests of the engine have in common: what is waited for, how members
+ * behave, how it ends.  Each fails the test of which it is a part.
  */
 #ifndef IRAID_TEST_SCENARIO_H
 #define IRAID_TEST_SCENARIO_H
@@ -20,7 +20,9 @@
 /* What was written is read once more; the volume is stopped. */
 void finish(struct rig *rig);
 
-/* What is under way has ended, and nothing has failed; all parity is proven, and on level 5 it is right. */
+/* What is under way has ended, and nothing has failed; all parity is proven, and on level 5 it is
+ * right.
+ */
 void finish_proven(struct rig *rig);
 
 /* --- members --- */
@@ -51,11 +53,11 @@ int error_of_read(struct rig *rig, uint64_t sector, uint64_t sectors);
 void wait_until(struct rig *rig, bool (*met)(struct rig *rig));
 void wait_for_state(struct rig *rig, int slot, enum member_state state);
 void wait_for_link(struct rig *rig, int slot, enum link_state link);
-void damage_newer_superblock(struct rig *rig, int index);	/* it can't be read any more */
+void damage_newer_superblock(struct rig *rig, int index); /* it can't be read any more */
 
 bool is_whole(struct rig *rig);
 bool is_degraded(struct rig *rig);
-bool all_in_sync(struct rig *rig);	/* and nothing is being copied */
+bool all_in_sync(struct rig *rig); /* and nothing is being copied */
 bool all_proven(struct rig *rig);
 bool all_clean(struct rig *rig);
 bool scrub_done(struct rig *rig);

@@ -1,4 +1,6 @@
-/* test_engine_fakes.c - the members that the engine's tests run on fail as they say: else those tests prove nothing. */
+/* test_engine_fakes.c - the members that the engine's tests run on fail as they say: else those
+ * tests prove nothing.
+ */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -50,7 +52,7 @@ test_power_loss_takes_what_was_not_flushed(void **state)
 	write_byte(&disk, 0, 1, false);
 	disk_flush(&disk);
 	write_byte(&disk, 0, 2, false);
-	write_byte(&disk, 512, 3, true);	/* FUA */
+	write_byte(&disk, 512, 3, true); /* FUA */
 	write_byte(&disk, 8192, 4, false);
 	assert_int_equal(read_byte(&disk, 0), 2);
 	disk_power_loss(&disk, &random, 0, count_lost, &lost);
@@ -170,7 +172,7 @@ bench_init(struct bench *bench, uint64_t seed)
 	bench->member.backend.events_owner = bench;
 	bench->member.deadline_us = 1000000;
 	bench->member.backend.ops->open(&bench->member.backend);
-	assert_int_equal(bench->opened, 0);	/* not from inside the call */
+	assert_int_equal(bench->opened, 0); /* not from inside the call */
 	run_until(bench, 100);
 	assert_int_equal(bench->opened, 1);
 }
@@ -187,8 +189,11 @@ submit(struct bench *bench, enum backend_op op, int byte)
 {
 	memset(bench->memory, byte, sizeof(bench->memory));
 	bench->iov = (struct iovec){ bench->memory, sizeof(bench->memory) };
-	bench->io = (struct backend_io){ .op = op, .length_bytes = sizeof(bench->memory),
-					 .iov = &bench->iov, .iov_count = 1, .done = note_done,
+	bench->io = (struct backend_io){ .op = op,
+					 .length_bytes = sizeof(bench->memory),
+					 .iov = &bench->iov,
+					 .iov_count = 1,
+					 .done = note_done,
 					 .owner = bench };
 	bench->done = 0;
 	bench->member.backend.ops->submit(&bench->member.backend, &bench->io);
@@ -230,7 +235,9 @@ test_a_hang_ends_the_session_at_its_deadline(void **state)
 	bench_free(&bench);
 }
 
-/* However long the deadline is for which the session may be without progress, and whenever the watch looked last. */
+/* However long the deadline is for which the session may be without progress, and whenever the
+ * watch looked last.
+ */
 static void
 test_a_command_has_its_time_and_no_more(void **state)
 {
@@ -239,7 +246,7 @@ test_a_command_has_its_time_and_no_more(void **state)
 	bench_init(&bench, 5);
 	bench.member.command_us_max = 300000;
 	fake_member_link(&bench.member, false);
-	submit(&bench, BACKEND_WRITE, 1);	/* at 100 ms */
+	submit(&bench, BACKEND_WRITE, 1); /* at 100 ms */
 	run_until(&bench, 399);
 	assert_int_equal(bench.closed, 0);
 	run_until(&bench, 401);
@@ -250,7 +257,9 @@ test_a_command_has_its_time_and_no_more(void **state)
 	bench_free(&bench);
 }
 
-/* A write of a session that is gone lands some time, but not after the next session was reported as open. */
+/* A write of a session that is gone lands some time, but not after the next session was reported as
+ * open.
+ */
 static void
 late_write(uint64_t seed, bool fence_broken, int *landed_before, int *landed_after)
 {
@@ -329,7 +338,7 @@ test_neither_torn_nor_summed_sectors_pass_for_written_ones(void **state)
 	pattern_fill(c, 9, 3);
 	assert_int_equal(pattern_read(a, 10, &number), PATTERN_WRITE);
 	assert_int_equal(number, 1);
-	assert_int_equal(pattern_read(a, 11, &number), PATTERN_RUBBISH);	/* misplaced */
+	assert_int_equal(pattern_read(a, 11, &number), PATTERN_RUBBISH); /* misplaced */
 	for (unsigned int i = 0; i < PATTERN_SECTOR; i++)
 		sum[i] = a[i] ^ b[i] ^ c[i];
 	for (uint32_t sector = 0; sector < 32; sector++)

@@ -1,8 +1,8 @@
 /* Feeds arbitrary bytes to everything that decodes what a member holds.
  *
- * Input: one byte that says how, then the bytes.  Bits 1 and 2: superblock, region map, spare's mark, or
- * granules of lost extents.  With bit 0 the CRC is made right first, or nothing behind it would ever be
- * reached.
+ * Input: one byte that says how, then the bytes.  Bits 1 and 2: superblock, region map, spare's
+ * mark, or granules of lost extents.  With bit 0 the CRC is made right first, or nothing behind it
+ * would ever be reached.
  */
 #include "../fuzz.h"
 
@@ -32,25 +32,28 @@ check_accepted(const struct superblock *superblock)
 
 	fuzz_require(!superblock_fault(superblock), "accepted with a fault");
 	fuzz_require(geometry_init(&geometry, superblock->level, superblock->member_count,
-			      superblock->chunk_bytes, superblock->block_bytes,
-			      superblock->data_bytes) == 0, "accepted without a geometry");
+				   superblock->chunk_bytes, superblock->block_bytes,
+				   superblock->data_bytes) == 0,
+		     "accepted without a geometry");
 	fuzz_require((geometry.rows + superblock->region_rows - 1) / superblock->region_rows <=
-		LAYOUT_REGIONS_MAX, "accepted with too many regions");
+			     LAYOUT_REGIONS_MAX,
+		     "accepted with too many regions");
 	superblock_encode(superblock, again);
 	fuzz_require(superblock_decode(again, &read, NULL) == SUPERBLOCK_OK, "does not read back");
 	fuzz_require(read.data_bytes == superblock->data_bytes && read.epoch == superblock->epoch &&
-		read.scrub_mismatches == superblock->scrub_mismatches &&
-		memcmp(read.tracked, superblock->tracked, sizeof(read.tracked)) == 0,
-		"reads back changed");
+			     read.scrub_mismatches == superblock->scrub_mismatches &&
+			     memcmp(read.tracked, superblock->tracked, sizeof(read.tracked)) == 0,
+		     "reads back changed");
 	for (int set = 0; set < LAYOUT_STALE_SETS; set++)
-		fuzz_require(read.tracked[set].state == 0 || read.tracked[set].role < read.member_count,
-			"tracks a role that isn't there");
+		fuzz_require(read.tracked[set].state == 0 ||
+				     read.tracked[set].role < read.member_count,
+			     "tracks a role that isn't there");
 }
 
 static void
 fuzz_superblock(const uint8_t *data, size_t size, bool seal)
 {
-	uint8_t *block = calloc(1, BLOCK_BYTES);	/* on the heap: ASan sees its end */
+	uint8_t *block = calloc(1, BLOCK_BYTES); /* on the heap: ASan sees its end */
 	struct superblock superblock;
 	const char *reason;
 
@@ -107,8 +110,9 @@ fuzz_spare(const uint8_t *data, size_t size, bool seal)
 	if (spare_decode(block, &mark) == SUPERBLOCK_OK) {
 		spare_encode(&mark, again);
 		fuzz_require(spare_decode(again, &read) == SUPERBLOCK_OK &&
-			memcmp(mark.member_uuid, read.member_uuid, 16) == 0 &&
-			mark.member_bytes == read.member_bytes, "a spare does not read back");
+				     memcmp(mark.member_uuid, read.member_uuid, 16) == 0 &&
+				     mark.member_bytes == read.member_bytes,
+			     "a spare does not read back");
 	}
 	free(block);
 }
@@ -149,15 +153,20 @@ fuzz_lost(const uint8_t *data, size_t size, bool seal)
 	}
 	for (uint32_t i = 0; i < LOST_ENTRIES; i++)
 		fuzz_require(lost.states[i] != LOST_VALID ||
-			(lost.entries[i].row + lost.entries[i].rows <= geometry.rows &&
-			 lost.entries[i].column_begin < lost.entries[i].column_end &&
-			 lost.entries[i].column_end <= geometry.chunk_bytes && lost.entries[i].role < 3),
-			"an entry out of bounds was taken in");
-	for (uint64_t row = lost_next_row(&lost, 0); row < geometry.rows; row = lost_next_row(&lost, row + 50))
+				     (lost.entries[i].row + lost.entries[i].rows <= geometry.rows &&
+				      lost.entries[i].column_begin < lost.entries[i].column_end &&
+				      lost.entries[i].column_end <= geometry.chunk_bytes &&
+				      lost.entries[i].role < 3),
+			     "an entry out of bounds was taken in");
+	for (uint64_t row = lost_next_row(&lost, 0); row < geometry.rows;
+	     row = lost_next_row(&lost, row + 50))
 		for (uint8_t role = 0; role < 3; role++)
-			for (uint32_t from = 0; lost_next(&lost, row, role, from, &begin, &end, &flags); from = end)
-				fuzz_require(begin >= from && begin < end && end <= geometry.chunk_bytes &&
-					lost_overlaps(&lost, row, role, begin, end), "no interval");
+			for (uint32_t from = 0;
+			     lost_next(&lost, row, role, from, &begin, &end, &flags); from = end)
+				fuzz_require(begin >= from && begin < end &&
+						     end <= geometry.chunk_bytes &&
+						     lost_overlaps(&lost, row, role, begin, end),
+					     "no interval");
 	fuzz_require(lost_remove(&lost, 10, 900, 1, 512, 7680) == 0, "no room");
 	fuzz_require(!lost_overlaps(&lost, 500, 1, 512, 7680), "removed and still there");
 	for (int rounds = 0; !lost_settled(&lost); rounds++) {
@@ -177,10 +186,18 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (size == 0)
 		return 0;
 	switch (data[0] >> 1 & 3) {
-	case 0: fuzz_superblock(data + 1, size - 1, seal); break;
-	case 1: fuzz_map(data + 1, size - 1); break;
-	case 2: fuzz_spare(data + 1, size - 1, seal); break;
-	case 3: fuzz_lost(data + 1, size - 1, seal); break;
+	case 0:
+		fuzz_superblock(data + 1, size - 1, seal);
+		break;
+	case 1:
+		fuzz_map(data + 1, size - 1);
+		break;
+	case 2:
+		fuzz_spare(data + 1, size - 1, seal);
+		break;
+	case 3:
+		fuzz_lost(data + 1, size - 1, seal);
+		break;
 	}
 	return 0;
 }
@@ -199,9 +216,12 @@ valid_lost(uint8_t *input)
 		while (left-- > 0) {
 			uint32_t begin = 512 * fuzz_below(15);
 			struct lost_extent extent = {
-				fuzz_below(900), 1 + fuzz_below(100), begin,
+				fuzz_below(900),
+				1 + fuzz_below(100),
+				begin,
 				begin + 512 * (1 + fuzz_below(16 - begin / 512)),
-				(uint8_t)fuzz_below(3), (uint8_t)fuzz_below(2),
+				(uint8_t)fuzz_below(3),
+				(uint8_t)fuzz_below(2),
 			};
 
 			lost_add(&lost, &extent);
@@ -241,7 +261,8 @@ valid_superblock(uint8_t *input)
 	layout_compute(superblock.member_bytes, superblock.chunk_bytes, superblock.areas,
 		       &superblock.data_bytes, &superblock.region_rows);
 	for (int set = 0; set < LAYOUT_STALE_SETS; set++) {
-		static const uint8_t states[] = { MEMBER_REBUILDING, MEMBER_OUT_OF_DATE, MEMBER_FAULTY };
+		static const uint8_t states[] = { MEMBER_REBUILDING, MEMBER_OUT_OF_DATE,
+						  MEMBER_FAULTY };
 
 		if (fuzz_below(2))
 			continue;
@@ -264,14 +285,15 @@ mutate(uint8_t *bytes)
 
 		for (uint32_t i = at; i < at + length && i < BLOCK_BYTES; i++)
 			bytes[i] = fuzz_below(2) ? edges[fuzz_below(sizeof(edges))]
-						   : (uint8_t)fuzz_below(256);
+						 : (uint8_t)fuzz_below(256);
 	}
 }
 
 size_t
 fuzz_make(uint8_t *input)
 {
-	static void (*const valid[])(uint8_t *) = { valid_superblock, valid_superblock, valid_spare, valid_lost };
+	static void (*const valid[])(uint8_t *) = { valid_superblock, valid_superblock, valid_spare,
+						    valid_lost };
 	uint32_t kind = fuzz_below(8) ? 0 : fuzz_below(4);
 
 	valid[kind](input);

@@ -99,7 +99,8 @@ tells(const struct geometry *geometry, uint32_t read, uint32_t written, int posi
 		if (!has(read, i))
 			continue;
 		for (int k = 0; k < geometry->data_chunks; k++)
-			rows[count][k] = i < geometry->data_chunks ? i == k : factor(geometry, i, k);
+			rows[count][k] =
+				i < geometry->data_chunks ? i == k : factor(geometry, i, k);
 		count++;
 	}
 	for (int k = 0; k < geometry->data_chunks; k++)

@@ -15,10 +15,10 @@
 #include "pure/code.h"
 
 #define PAGE 4096u
-#define SPAN_BYTES (3 * PAGE)	/* what a chunk or the scratch memory has room for */
+#define SPAN_BYTES (3 * PAGE) /* what a chunk or the scratch memory has room for */
 #define SLOTS (IRAID_MEMBERS_MAX + 1)
 #define SCRATCH IRAID_MEMBERS_MAX
-#define MARGIN 0xc3u		/* around chunks and pieces */
+#define MARGIN 0xc3u /* around chunks and pieces */
 #define PIECES_MAX 24
 
 enum place { AT_START, AT_END };
@@ -164,8 +164,7 @@ static void
 assert_right(uint32_t positions, const char *what, uint32_t set)
 {
 	for (int i = 0; i < row.geometry.width; i++)
-		if ((positions >> i & 1) &&
-		    memcmp(row.chunks[i], row.right[i], row.length) != 0)
+		if ((positions >> i & 1) && memcmp(row.chunks[i], row.right[i], row.length) != 0)
 			fail_msg("%s: level %d, width %d, %zu bytes, set %x: chunk %d is wrong",
 				 what, row.geometry.level, row.geometry.width, row.length, set, i);
 }
@@ -200,9 +199,9 @@ static const struct shape {
 	int level, members_min, members_max;
 } shapes[] = { { 0, 2, 10 }, { 1, 2, 4 }, { 5, 3, 10 }, { 6, 4, 10 }, { 10, 3, 4 } };
 
-#define FOR_EACH_SHAPE(shape, members) \
-	for (const struct shape *shape = shapes; \
-	     shape < shapes + sizeof(shapes) / sizeof(shapes[0]); shape++) \
+#define FOR_EACH_SHAPE(shape, members)                                                             \
+	for (const struct shape *shape = shapes;                                                   \
+	     shape < shapes + sizeof(shapes) / sizeof(shapes[0]); shape++)                         \
 		for (int members = shape->members_min; members <= shape->members_max; members++)
 
 /* 80h g = 1Dh, 80h g^2 = 3Ah. */
@@ -258,11 +257,11 @@ static void
 test_long_chunks_of_any_alignment_are_made(void **state)
 {
 	for (int off = 0; off < 2; off++)
-	for (uint32_t absent = 3; absent < 64; absent++) {
-		set_up(6, 6, SPAN_BYTES - 37 * (size_t)off, AT_END);
-		if (code_bears(&row.geometry, absent))
-			make_and_compare(absent, absent);
-	}
+		for (uint32_t absent = 3; absent < 64; absent++) {
+			set_up(6, 6, SPAN_BYTES - 37 * (size_t)off, AT_END);
+			if (code_bears(&row.geometry, absent))
+				make_and_compare(absent, absent);
+		}
 }
 
 static void
@@ -278,28 +277,33 @@ test_what_was_not_said_to_be_absent_but_is_wanted_is_not_read(void **state)
 static void
 test_no_more_is_read_than_needed(void **state)
 {
-	FOR_EACH_SHAPE(shape, members) {
+	FOR_EACH_SHAPE(shape, members)
+	{
 		set_up(shape->level, members, 1, AT_START);
 		const uint32_t p = 1u << row.geometry.data_chunks, data = p - 1;
 
 		for (uint32_t absent = 1; absent <= all(); absent++)
-		for (uint32_t wanted = absent; wanted != 0; wanted = (wanted - 1) & absent) {
-			uint32_t sources = code_sources(&row.geometry, wanted, absent);
+			for (uint32_t wanted = absent; wanted != 0;
+			     wanted = (wanted - 1) & absent) {
+				uint32_t sources = code_sources(&row.geometry, wanted, absent);
 
-			if (!code_bears(&row.geometry, absent)) {
-				assert_int_equal(sources, 0);
-				continue;
+				if (!code_bears(&row.geometry, absent)) {
+					assert_int_equal(sources, 0);
+					continue;
+				}
+				assert_int_equal(sources & absent, 0);
+				/* so many unknowns are there, and any so many chunks are
+				 * independent
+				 */
+				assert_int_equal(__builtin_popcount(sources),
+						 row.geometry.data_chunks);
+				if (shape->level == 1 || shape->level == 10)
+					assert_int_equal(sources, ~absent & (absent + 1));
+				else if (__builtin_popcount(absent & data) == 1 && !(absent & p))
+					assert_int_equal(sources, (data & ~absent) | p);
+				else if ((absent & data) == 0)
+					assert_int_equal(sources, data);
 			}
-			assert_int_equal(sources & absent, 0);
-			/* so many unknowns are there, and any so many chunks are independent */
-			assert_int_equal(__builtin_popcount(sources), row.geometry.data_chunks);
-			if (shape->level == 1 || shape->level == 10)
-				assert_int_equal(sources, ~absent & (absent + 1));
-			else if (__builtin_popcount(absent & data) == 1 && !(absent & p))
-				assert_int_equal(sources, (data & ~absent) | p);
-			else if ((absent & data) == 0)
-				assert_int_equal(sources, data);
-		}
 		assert_int_equal(code_sources(&row.geometry, 0, 0), 0);
 	}
 }
@@ -383,17 +387,18 @@ test_check_finds_and_corrects_what_does_not_fit(void **state)
 	FOR_EACH_SHAPE(shape, members)
 	for (size_t l = 0; l < sizeof(lengths) / sizeof(lengths[0]); l++) {
 		set_up(shape->level, members, lengths[l], l % 2 ? AT_START : AT_END);
-		for (uint32_t absent = behind_data(); ; absent = (absent - 1) & behind_data()) {
+		for (uint32_t absent = behind_data();; absent = (absent - 1) & behind_data()) {
 			uint32_t there = behind_data() & ~absent;
 			void *visible[IRAID_MEMBERS_MAX];
 
 			hide(0, all() & ~absent, visible);
-			for (uint32_t wrong = there; ; wrong = (wrong - 1) & there) {
+			for (uint32_t wrong = there;; wrong = (wrong - 1) & there) {
 				for (int i = 0; i < row.geometry.width; i++)
 					if (wrong >> i & 1)
 						((uint8_t *)row.chunks[i])[lengths[l] - 1] ^= 0x40;
 				assert_int_equal(code_check(&row.geometry, absent, visible,
-							    row.scratch, lengths[l]), wrong);
+							    row.scratch, lengths[l]),
+						 wrong);
 				assert_right(all(), "checked", wrong);
 				if (wrong == 0)
 					break;
@@ -474,29 +479,32 @@ test_the_one_wrong_chunk_is_blamed(void **state)
 static void
 test_two_wrong_chunks_are_not_blamed_on_one(void **state)
 {
-	FOR_EACH_SHAPE(shape, members) {
+	FOR_EACH_SHAPE(shape, members)
+	{
 		set_up(shape->level, members, 200, AT_END);
 		for (int i = 0; i < row.geometry.width; i++)
-		for (int j = 0; j < i; j++) {
-			int odd_one = -1;
+			for (int j = 0; j < i; j++) {
+				int odd_one = -1;
 
-			spoil(i, 100, 9);	/* on the same bytes */
-			spoil(j, 100, 9);
-			assert_int_equal(blame(), -1);
-			restore();
-			spoil(i, 0, 1);		/* and each for itself */
-			spoil(j, 199, 1);
-			assert_int_equal(blame(), -1);
-			restore();
-			/* copies wrong in the same way: of three, the right one stands alone */
-			((uint8_t *)row.chunks[i])[7] ^= 1;
-			((uint8_t *)row.chunks[j])[7] ^= 1;
-			if (row.geometry.level == 1 && row.geometry.width == 3)
-				odd_one = 3 - i - j;
-			if (row.geometry.level == 1)
-				assert_int_equal(blame(), odd_one);
-			restore();
-		}
+				spoil(i, 100, 9); /* on the same bytes */
+				spoil(j, 100, 9);
+				assert_int_equal(blame(), -1);
+				restore();
+				spoil(i, 0, 1); /* and each for itself */
+				spoil(j, 199, 1);
+				assert_int_equal(blame(), -1);
+				restore();
+				/* copies wrong in the same way: of three, the right one stands
+				 * alone
+				 */
+				((uint8_t *)row.chunks[i])[7] ^= 1;
+				((uint8_t *)row.chunks[j])[7] ^= 1;
+				if (row.geometry.level == 1 && row.geometry.width == 3)
+					odd_one = 3 - i - j;
+				if (row.geometry.level == 1)
+					assert_int_equal(blame(), odd_one);
+				restore();
+			}
 	}
 }
 
@@ -507,33 +515,38 @@ test_update_equals_encoding_anew(void **state)
 	static struct pieces pieces;
 
 	for (int level = 5; level <= 6; level++)
-	for (int members = level - 2; members <= 32; members += members < 10 ? 1 : 22)
-	for (size_t l = 0; l < sizeof(lengths) / sizeof(lengths[0]); l++) {
-		set_up(level, members, lengths[l], l % 2 ? AT_START : AT_END);
-		const int data = row.geometry.data_chunks;
+		for (int members = level - 2; members <= 32; members += members < 10 ? 1 : 22)
+			for (size_t l = 0; l < sizeof(lengths) / sizeof(lengths[0]); l++) {
+				set_up(level, members, lengths[l], l % 2 ? AT_START : AT_END);
+				const int data = row.geometry.data_chunks;
 
-		for (int k = 0; k < data; k++)
-		for (unsigned int kept = 0; kept < 1u << row.geometry.redundancy; kept++) {
-			uint8_t fresh[PAGE], delta[PAGE];
-			void *redundancy[2] = { NULL, NULL };
+				for (int k = 0; k < data; k++)
+					for (unsigned int kept = 0;
+					     kept < 1u << row.geometry.redundancy; kept++) {
+						uint8_t fresh[PAGE], delta[PAGE];
+						void *redundancy[2] = { NULL, NULL };
 
-			for (size_t at = 0; at < lengths[l]; at++) {
-				fresh[at] = (uint8_t)random_number();
-				delta[at] = fresh[at] ^ row.right[k][at];
+						for (size_t at = 0; at < lengths[l]; at++) {
+							fresh[at] = (uint8_t)random_number();
+							delta[at] = fresh[at] ^ row.right[k][at];
+						}
+						memcpy(row.right[k], fresh, lengths[l]);
+						for (int i = 0; i < 2; i++)
+							if (kept >> i & 1)
+								redundancy[i] =
+									row.chunks[data + i];
+						code_update(&row.geometry, (uint8_t)k,
+							    row.chunks[k],
+							    scatter(fresh, lengths[l], &pieces),
+							    redundancy, lengths[l]);
+						assert_memory_equal(row.chunks[k], delta,
+								    lengths[l]);
+						memcpy(row.chunks[k], fresh, lengths[l]);
+						encode_slowly(&row);
+						assert_right(kept << data, "updated", kept);
+						restore();
+					}
 			}
-			memcpy(row.right[k], fresh, lengths[l]);
-			for (int i = 0; i < 2; i++)
-				if (kept >> i & 1)
-					redundancy[i] = row.chunks[data + i];
-			code_update(&row.geometry, (uint8_t)k, row.chunks[k],
-				    scatter(fresh, lengths[l], &pieces), redundancy, lengths[l]);
-			assert_memory_equal(row.chunks[k], delta, lengths[l]);
-			memcpy(row.chunks[k], fresh, lengths[l]);
-			encode_slowly(&row);
-			assert_right(kept << data, "updated", kept);
-			restore();
-		}
-	}
 }
 
 static void

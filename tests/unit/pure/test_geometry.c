@@ -13,7 +13,7 @@
 #include "pure/geometry.h"
 
 #define KIB 1024u
-#define CHUNKS_MAX 80u		/* on a member of the small volumes */
+#define CHUNKS_MAX 80u /* on a member of the small volumes */
 
 enum { P = -1, Q = -2 };
 
@@ -25,8 +25,8 @@ make(int level, int members, uint64_t chunks)
 {
 	struct geometry geometry;
 
-	assert_int_equal(geometry_init(&geometry, level, members, 64 * KIB, 512,
-				       chunks * 64 * KIB), 0);
+	assert_int_equal(geometry_init(&geometry, level, members, 64 * KIB, 512, chunks * 64 * KIB),
+			 0);
 	return geometry;
 }
 
@@ -54,11 +54,7 @@ static void
 test_level_5_stands_as_pictured(void **state)
 {
 	static const int expected[5][4] = {
-		{ 0, 1, 2, P },
-		{ 4, 5, P, 3 },
-		{ 8, P, 6, 7 },
-		{ P, 9, 10, 11 },
-		{ 12, 13, 14, P },
+		{ 0, 1, 2, P }, { 4, 5, P, 3 }, { 8, P, 6, 7 }, { P, 9, 10, 11 }, { 12, 13, 14, P },
 	};
 	struct geometry geometry = make(5, 4, 5);
 
@@ -71,11 +67,7 @@ static void
 test_level_6_stands_as_pictured(void **state)
 {
 	static const int expected[5][4] = {
-		{ Q, 0, 1, P },
-		{ 2, 3, P, Q },
-		{ 5, P, Q, 4 },
-		{ P, Q, 6, 7 },
-		{ Q, 8, 9, P },
+		{ Q, 0, 1, P }, { 2, 3, P, Q }, { 5, P, Q, 4 }, { P, Q, 6, 7 }, { Q, 8, 9, P },
 	};
 	struct geometry geometry = make(6, 4, 5);
 
@@ -89,23 +81,26 @@ static void
 test_levels_5_and_6_are_left_symmetric_as_md_has_it(void **state)
 {
 	for (int level = 5; level <= 6; level++)
-	for (int disks = level - 2; disks <= 32; disks++) {
-		struct geometry geometry = make(level, disks, 100);
+		for (int disks = level - 2; disks <= 32; disks++) {
+			struct geometry geometry = make(level, disks, 100);
 
-		for (uint64_t stripe = 0; stripe < 100; stripe++) {
-			int pd = disks - 1 - (int)(stripe % (uint64_t)disks);
-			int qd = (pd + 1) % disks;
-			int data = disks - level + 4;
+			for (uint64_t stripe = 0; stripe < 100; stripe++) {
+				int pd = disks - 1 - (int)(stripe % (uint64_t)disks);
+				int qd = (pd + 1) % disks;
+				int data = disks - level + 4;
 
-			assert_int_equal(geometry_role(&geometry, stripe, (uint8_t)data), pd);
-			if (level == 6)
-				assert_int_equal(geometry_role(&geometry, stripe,
-							       (uint8_t)(data + 1)), qd);
-			for (int dd = 0; dd < data; dd++)
-				assert_int_equal(geometry_role(&geometry, stripe, (uint8_t)dd),
-						 (pd + level - 4 + dd) % disks);
+				assert_int_equal(geometry_role(&geometry, stripe, (uint8_t)data),
+						 pd);
+				if (level == 6)
+					assert_int_equal(geometry_role(&geometry, stripe,
+								       (uint8_t)(data + 1)),
+							 qd);
+				for (int dd = 0; dd < data; dd++)
+					assert_int_equal(geometry_role(&geometry, stripe,
+								       (uint8_t)dd),
+							 (pd + level - 4 + dd) % disks);
+			}
 		}
-	}
 }
 
 static void
@@ -117,7 +112,7 @@ test_level_10_stands_as_pictured(void **state)
 	uint64_t chunk_bytes = 64 * KIB;
 
 	assert_int_equal(four.rows, 6);
-	assert_int_equal(three.rows, 4);	/* the half chunk is not used */
+	assert_int_equal(three.rows, 4); /* the half chunk is not used */
 	for (uint64_t chunk = 0; chunk < 3; chunk++) {
 		for (uint8_t role = 0; role < 4; role++) {
 			uint64_t row = (uint64_t)even[chunk][role];
@@ -161,19 +156,20 @@ test_init_fills_in_the_derived_fields(void **state)
 {
 	static const struct {
 		int level, members, width, data_chunks, redundancy, tolerated, rows;
-	} expected[] = {	/* 10 chunks and a half of data area */
-		{ 0, 2, 2, 2, 0, 0, 10 },   { 0, 32, 32, 32, 0, 0, 10 },
-		{ 1, 2, 2, 1, 1, 1, 10 },   { 1, 4, 4, 1, 3, 3, 10 },
-		{ 5, 3, 3, 2, 1, 1, 10 },   { 5, 32, 32, 31, 1, 1, 10 },
-		{ 6, 4, 4, 2, 2, 2, 10 },   { 6, 32, 32, 30, 2, 2, 10 },
-		{ 10, 3, 2, 1, 1, 1, 15 },  { 10, 4, 2, 1, 1, 1, 20 }, { 10, 32, 2, 1, 1, 1, 160 },
+	} expected[] = {
+		/* 10 chunks and a half of data area */
+		{ 0, 2, 2, 2, 0, 0, 10 },  { 0, 32, 32, 32, 0, 0, 10 }, { 1, 2, 2, 1, 1, 1, 10 },
+		{ 1, 4, 4, 1, 3, 3, 10 },  { 5, 3, 3, 2, 1, 1, 10 },	{ 5, 32, 32, 31, 1, 1, 10 },
+		{ 6, 4, 4, 2, 2, 2, 10 },  { 6, 32, 32, 30, 2, 2, 10 }, { 10, 3, 2, 1, 1, 1, 15 },
+		{ 10, 4, 2, 1, 1, 1, 20 }, { 10, 32, 2, 1, 1, 1, 160 },
 	};
 
 	for (size_t i = 0; i < sizeof(expected) / sizeof(expected[0]); i++) {
 		struct geometry geometry;
 
 		assert_int_equal(geometry_init(&geometry, expected[i].level, expected[i].members,
-					       64 * KIB, 4096, 672 * KIB), 0);
+					       64 * KIB, 4096, 672 * KIB),
+				 0);
 		assert_int_equal(geometry.level, expected[i].level);
 		assert_int_equal(geometry.members, expected[i].members);
 		assert_int_equal(geometry.width, expected[i].width);
@@ -187,7 +183,7 @@ test_init_fills_in_the_derived_fields(void **state)
 				 (uint64_t)expected[i].data_chunks * 64 * KIB);
 		assert_int_equal(geometry_volume_bytes(&geometry),
 				 (uint64_t)expected[i].rows * (uint64_t)expected[i].data_chunks *
-				 64 * KIB);
+					 64 * KIB);
 	}
 }
 
@@ -264,35 +260,38 @@ static void
 test_role_and_position_are_inverse(void **state)
 {
 	for (int i = 0; i < LEVELS; i++)
-	for (int members = 2; members <= 32; members++) {
-		if (!is_known(levels[i], members))
-			continue;
-		struct geometry geometry = make(levels[i], members, CHUNKS_MAX);
+		for (int members = 2; members <= 32; members++) {
+			if (!is_known(levels[i], members))
+				continue;
+			struct geometry geometry = make(levels[i], members, CHUNKS_MAX);
 
-		for (uint64_t row = 0; row < geometry.rows && row < 100; row++) {
-			int there = 0;
+			for (uint64_t row = 0; row < geometry.rows && row < 100; row++) {
+				int there = 0;
 
-			for (uint8_t position = 0; position < geometry.width; position++) {
-				uint8_t role = geometry_role(&geometry, row, position);
+				for (uint8_t position = 0; position < geometry.width; position++) {
+					uint8_t role = geometry_role(&geometry, row, position);
 
-				assert_true(role < members);
-				assert_int_equal(geometry_position(&geometry, row, role), position);
+					assert_true(role < members);
+					assert_int_equal(geometry_position(&geometry, row, role),
+							 position);
+				}
+				for (uint8_t role = 0; role < members; role++) {
+					int position = geometry_position(&geometry, row, role);
+					uint32_t positions =
+						geometry_positions(&geometry, row, 1u << role);
+
+					assert_true(position >= -1 && position < geometry.width);
+					assert_true(positions ==
+						    (position < 0 ? 0 : 1u << position));
+					there += position >= 0;
+				}
+				/* so copies and redundancy are on distinct members */
+				assert_int_equal(there, geometry.width);
+				assert_true(geometry_positions(&geometry, row, UINT32_MAX) ==
+					    UINT32_MAX >> (32 - geometry.width));
+				assert_true(geometry_positions(&geometry, row, 0) == 0);
 			}
-			for (uint8_t role = 0; role < members; role++) {
-				int position = geometry_position(&geometry, row, role);
-				uint32_t positions = geometry_positions(&geometry, row, 1u << role);
-
-				assert_true(position >= -1 && position < geometry.width);
-				assert_true(positions == (position < 0 ? 0 : 1u << position));
-				there += position >= 0;
-			}
-			/* so copies and redundancy are on distinct members */
-			assert_int_equal(there, geometry.width);
-			assert_true(geometry_positions(&geometry, row, UINT32_MAX) ==
-				    UINT32_MAX >> (32 - geometry.width));
-			assert_true(geometry_positions(&geometry, row, 0) == 0);
 		}
-	}
 }
 
 static void
@@ -301,28 +300,34 @@ test_every_chunk_of_every_member_is_used_once(void **state)
 	static uint8_t used[IRAID_MEMBERS_MAX][CHUNKS_MAX];
 
 	for (int i = 0; i < LEVELS; i++)
-	for (int members = 2; members <= 32; members++)
-	for (uint64_t chunks = 1; chunks <= CHUNKS_MAX; chunks += chunks < 9 ? 1 : 71) {
-		if (!is_known(levels[i], members))
-			continue;
-		struct geometry geometry = make(levels[i], members, chunks);
-		int unused = 0;
+		for (int members = 2; members <= 32; members++)
+			for (uint64_t chunks = 1; chunks <= CHUNKS_MAX;
+			     chunks += chunks < 9 ? 1 : 71) {
+				if (!is_known(levels[i], members))
+					continue;
+				struct geometry geometry = make(levels[i], members, chunks);
+				int unused = 0;
 
-		memset(used, 0, sizeof(used));
-		for (uint64_t row = 0; row < geometry.rows; row++)
-			for (uint8_t position = 0; position < geometry.width; position++) {
-				uint8_t role = geometry_role(&geometry, row, position);
-				uint64_t offset = geometry_offset(&geometry, row, role);
+				memset(used, 0, sizeof(used));
+				for (uint64_t row = 0; row < geometry.rows; row++)
+					for (uint8_t position = 0; position < geometry.width;
+					     position++) {
+						uint8_t role =
+							geometry_role(&geometry, row, position);
+						uint64_t offset =
+							geometry_offset(&geometry, row, role);
 
-				assert_int_equal(offset % (64 * KIB), 0);
-				assert_true(offset / (64 * KIB) < chunks);
-				assert_int_equal(used[role][offset / (64 * KIB)]++, 0);
+						assert_int_equal(offset % (64 * KIB), 0);
+						assert_true(offset / (64 * KIB) < chunks);
+						assert_int_equal(used[role][offset / (64 * KIB)]++,
+								 0);
+					}
+				for (int role = 0; role < members; role++)
+					for (uint64_t chunk = 0; chunk < chunks; chunk++)
+						unused += used[role][chunk] == 0;
+				assert_int_equal(unused,
+						 levels[i] == 10 && members * (int)chunks % 2 == 1);
 			}
-		for (int role = 0; role < members; role++)
-			for (uint64_t chunk = 0; chunk < chunks; chunk++)
-				unused += used[role][chunk] == 0;
-		assert_int_equal(unused, levels[i] == 10 && members * (int)chunks % 2 == 1);
-	}
 }
 
 static void
@@ -331,33 +336,39 @@ test_extents_cover_the_volume(void **state)
 	static const uint32_t wanted[] = { 512, 3 * 512, 64 * KIB, 65 * KIB, 7 * 64 * KIB };
 
 	for (int i = 0; i < LEVELS; i++)
-	for (int members = 2; members <= 9; members++)
-	for (size_t w = 0; w < sizeof(wanted) / sizeof(wanted[0]); w++) {
-		if (!is_known(levels[i], members))
-			continue;
-		struct geometry geometry = make(levels[i], members, 11);
-		uint64_t size = geometry_volume_bytes(&geometry), at = 0;
+		for (int members = 2; members <= 9; members++)
+			for (size_t w = 0; w < sizeof(wanted) / sizeof(wanted[0]); w++) {
+				if (!is_known(levels[i], members))
+					continue;
+				struct geometry geometry = make(levels[i], members, 11);
+				uint64_t size = geometry_volume_bytes(&geometry), at = 0;
 
-		while (at < size) {
-			uint64_t length = size - at < wanted[w] ? size - at : wanted[w];
-			uint64_t number = at / (64 * KIB);
-			struct extent extent;
+				while (at < size) {
+					uint64_t length =
+						size - at < wanted[w] ? size - at : wanted[w];
+					uint64_t number = at / (64 * KIB);
+					struct extent extent;
 
-			assert_int_equal(geometry_locate(&geometry, at, length, &extent), 0);
-			assert_int_equal(extent.row, number / geometry.data_chunks);
-			assert_int_equal(extent.chunk, number % geometry.data_chunks);
-			assert_int_equal(extent.column_bytes, at % (64 * KIB));
-			assert_int_equal(extent.role,
-					 geometry_role(&geometry, extent.row, extent.chunk));
-			assert_int_equal(extent.member_offset_bytes,
-					 geometry_offset(&geometry, extent.row, extent.role) +
-					 extent.column_bytes);
-			uint64_t left = 64 * KIB - extent.column_bytes;
-			assert_int_equal(extent.length_bytes, length < left ? length : left);
-			at += extent.length_bytes;
-		}
-		assert_int_equal(at, size);
-	}
+					assert_int_equal(
+						geometry_locate(&geometry, at, length, &extent), 0);
+					assert_int_equal(extent.row, number / geometry.data_chunks);
+					assert_int_equal(extent.chunk,
+							 number % geometry.data_chunks);
+					assert_int_equal(extent.column_bytes, at % (64 * KIB));
+					assert_int_equal(extent.role,
+							 geometry_role(&geometry, extent.row,
+								       extent.chunk));
+					assert_int_equal(extent.member_offset_bytes,
+							 geometry_offset(&geometry, extent.row,
+									 extent.role) +
+								 extent.column_bytes);
+					uint64_t left = 64 * KIB - extent.column_bytes;
+					assert_int_equal(extent.length_bytes,
+							 length < left ? length : left);
+					at += extent.length_bytes;
+				}
+				assert_int_equal(at, size);
+			}
 }
 
 /* A loss is borne if in every row as many chunks as it has data are left. */
@@ -380,21 +391,23 @@ static void
 test_what_is_borne_is_what_every_row_bears(void **state)
 {
 	for (int i = 0; i < LEVELS; i++)
-	for (int members = 2; members <= 8; members++)
-	for (uint64_t chunks = 1; chunks <= 20; chunks += chunks < 4 ? 1 : 8) {
-		if (!is_known(levels[i], members))
-			continue;
-		struct geometry geometry = make(levels[i], members, chunks);
+		for (int members = 2; members <= 8; members++)
+			for (uint64_t chunks = 1; chunks <= 20; chunks += chunks < 4 ? 1 : 8) {
+				if (!is_known(levels[i], members))
+					continue;
+				struct geometry geometry = make(levels[i], members, chunks);
 
-		for (uint32_t roles = 0; roles < 1u << members; roles++) {
-			bool borne = bears_by_rows(&geometry, roles);
+				for (uint32_t roles = 0; roles < 1u << members; roles++) {
+					bool borne = bears_by_rows(&geometry, roles);
 
-			if (geometry_bears(&geometry, roles) != borne)
-				fail_msg("level %d, %d members, %x", levels[i], members, roles);
-			if (__builtin_popcount(roles) <= geometry_tolerated(&geometry))
-				assert_true(borne);
-		}
-	}
+					if (geometry_bears(&geometry, roles) != borne)
+						fail_msg("level %d, %d members, %x", levels[i],
+							 members, roles);
+					if (__builtin_popcount(roles) <=
+					    geometry_tolerated(&geometry))
+						assert_true(borne);
+				}
+			}
 }
 
 static void
@@ -404,7 +417,7 @@ test_level_10_bears_one_of_each_pair(void **state)
 
 	assert_true(geometry_bears(&even, 0x55555555u));
 	assert_true(geometry_bears(&even, 0xaaaaaaaau));
-	assert_true(geometry_bears(&even, 0x66666666u));	/* 1 and 2 are of two pairs */
+	assert_true(geometry_bears(&even, 0x66666666u)); /* 1 and 2 are of two pairs */
 	assert_false(geometry_bears(&even, 0xc0000000u));
 	/* with an odd number neighbours share rows all round */
 	assert_false(geometry_bears(&odd, 6u));
@@ -473,8 +486,8 @@ test_largest_volumes_do_not_overflow(void **state)
 		struct extent extent;
 		int members = levels[i] == 1 ? 4 : 32;
 
-		assert_int_equal(geometry_init(&geometry, levels[i], members, 4 * KIB, 512,
-					       data_bytes), 0);
+		assert_int_equal(
+			geometry_init(&geometry, levels[i], members, 4 * KIB, 512, data_bytes), 0);
 		uint64_t volume_bytes = geometry_volume_bytes(&geometry);
 		assert_true(volume_bytes == data_bytes * data_members[i]);
 		assert_int_equal(geometry_locate(&geometry, volume_bytes - 512, 512, &extent), 0);

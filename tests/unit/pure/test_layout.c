@@ -55,7 +55,8 @@ sample(void)
 	superblock.tracked[3] = (struct tracked_member){ .role = 2, .state = MEMBER_REBUILDING };
 	memset(superblock.tracked[3].member_uuid, 0x77, 16);
 	assert_int_equal(layout_compute(64 * MIB, 65536, superblock.areas, &superblock.data_bytes,
-					&superblock.region_rows), 0);
+					&superblock.region_rows),
+			 0);
 	return superblock;
 }
 
@@ -74,7 +75,7 @@ test_crc32c_has_the_published_check_values(void **state)
 	uint8_t zeros[32] = { 0 };
 
 	assert_int_equal(crc32c(0, "123456789", 9), 0xe3069283u);
-	assert_int_equal(crc32c(0, zeros, 32), 0x8a9136aau);	/* RFC 7143, appendix A.4 */
+	assert_int_equal(crc32c(0, zeros, 32), 0x8a9136aau); /* RFC 7143, appendix A.4 */
 	assert_int_equal(crc32c(0, "", 0), 0);
 	assert_int_equal(crc32c(crc32c(0, "1234", 4), "56789", 5), 0xe3069283u);
 }
@@ -93,7 +94,7 @@ test_superblock_reads_back_as_written(void **state)
 
 	written.clean = true;
 	memset(written.owner, 0, sizeof(written.owner));
-	written.features_compat = 0x8000000000000001ull;	/* carried along */
+	written.features_compat = 0x8000000000000001ull; /* carried along */
 	superblock_encode(&written, bytes);
 	assert_int_equal(superblock_decode(bytes, &read, NULL), SUPERBLOCK_OK);
 	assert_memory_equal(&read, &written, sizeof(read));
@@ -121,7 +122,8 @@ test_fields_stand_where_the_reference_says(void **state)
 	assert_memory_equal(bytes + 384 + 3 * 24, "\x04\0\0\0\0\0\0\0\0\0\x40\0\0\0\0\0", 16);
 	assert_memory_equal(bytes + 768, superblock.member_uuids, 64);
 	assert_memory_equal(bytes + 1280, superblock.member_states, 4);
-	assert_memory_equal(bytes + 232, "\x02\x01\0\0\0\0\0\0\x88\x77\x66\x55\x44\x33\x22\x11", 16);
+	assert_memory_equal(bytes + 232, "\x02\x01\0\0\0\0\0\0\x88\x77\x66\x55\x44\x33\x22\x11",
+			    16);
 	assert_memory_equal(bytes + 1312, zeros, 24);
 	assert_memory_equal(bytes + 1336, superblock.member_uuids[1], 16);
 	assert_memory_equal(bytes + 1352, "\x01\x05\0\0\0\0\0\0", 8);
@@ -207,61 +209,62 @@ test_decode_reads_nothing_beyond_its_block(void **state)
 	munmap(pages, 2 * (size_t)page);
 }
 
-#define FAULTS(X) \
-	X(level, level = 4) \
-	X(too_few_members, member_count = 2) \
-	X(no_members, member_count = 0) \
-	X(too_many_members, member_count = 33) \
-	X(role, role = 4) \
-	X(chunk, chunk_bytes = 65535) \
-	X(chunk_too_large, chunk_bytes = 2 << 20) \
-	X(chunk_zero, chunk_bytes = 0) \
-	X(block, block_bytes = 1024) \
-	X(region_rows_zero, region_rows = 0) \
-	X(region_rows_odd, region_rows = 96) \
-	X(member_small, member_bytes = 8 * MIB) \
-	X(member_smaller_than_areas, member_bytes = 63 * MIB) \
-	X(member_huge, member_bytes = UINT64_MAX) \
-	X(data_uneven, data_bytes -= 512) \
-	X(data_zero, data_bytes = 0) \
-	X(data_beyond_area, data_bytes += 65536) \
-	X(data_huge, data_bytes = UINT64_MAX - 65535) \
-	X(resync_row, resync_row = 961) \
-	X(rebuild_row, rebuild_row = UINT64_MAX) \
-	X(scrub_row, scrub_row = 961) \
-	X(scrub_mode, scrub_mode = 3) \
-	X(tracked_state, tracked[0].state = MEMBER_IN_SYNC) \
-	X(tracked_missing, tracked[1].state = MEMBER_MISSING) \
-	X(tracked_spare, tracked[1].state = MEMBER_SPARE) \
-	X(tracked_unknown, tracked[3].state = 0xff) \
-	X(tracked_role, tracked[3].role = 4) \
-	X(tracked_in_another_place, tracked[1].role = 0) \
-	X(name_empty, name[0] = '\0') \
-	X(name_control, name[1] = '\n') \
-	X(name_high, name[1] = (char)0xe4) \
-	X(owner_control, owner[0] = 0x1b) \
-	X(uuid_of_another_role, member_uuid[0] ^= 1) \
-	X(state_zero, member_states[3] = 0) \
-	X(state_unknown, member_states[0] = 4) \
-	X(area_type, areas[1].type = 9) \
-	X(area_type_twice, areas[1].type = AREA_MAP) \
-	X(map_moved, areas[0].offset_bytes = 0) \
-	X(map_short, areas[0].length_bytes = 4096) \
-	X(log_over_map, areas[1].offset_bytes = MIB) \
-	X(log_unaligned, areas[1].offset_bytes += 512) \
-	X(log_empty, areas[1].length_bytes = 0) \
-	X(log_uneven, areas[1].length_bytes = 512) \
-	X(checksums_over_log, areas[2].offset_bytes = 2 * MIB) \
-	X(checksums_short, areas[2].length_bytes = 61439) \
-	X(data_over_checksums, areas[3].offset_bytes = 3 * MIB) \
-	X(data_beyond_member, areas[3].length_bytes += 1) \
-	X(data_offset_wraps, areas[3].offset_bytes = 0 - MIB) \
-	X(data_length_wraps, areas[3].length_bytes = UINT64_MAX) \
+#define FAULTS(X)                                                                                  \
+	X(level, level = 4)                                                                        \
+	X(too_few_members, member_count = 2)                                                       \
+	X(no_members, member_count = 0)                                                            \
+	X(too_many_members, member_count = 33)                                                     \
+	X(role, role = 4)                                                                          \
+	X(chunk, chunk_bytes = 65535)                                                              \
+	X(chunk_too_large, chunk_bytes = 2 << 20)                                                  \
+	X(chunk_zero, chunk_bytes = 0)                                                             \
+	X(block, block_bytes = 1024)                                                               \
+	X(region_rows_zero, region_rows = 0)                                                       \
+	X(region_rows_odd, region_rows = 96)                                                       \
+	X(member_small, member_bytes = 8 * MIB)                                                    \
+	X(member_smaller_than_areas, member_bytes = 63 * MIB)                                      \
+	X(member_huge, member_bytes = UINT64_MAX)                                                  \
+	X(data_uneven, data_bytes -= 512)                                                          \
+	X(data_zero, data_bytes = 0)                                                               \
+	X(data_beyond_area, data_bytes += 65536)                                                   \
+	X(data_huge, data_bytes = UINT64_MAX - 65535)                                              \
+	X(resync_row, resync_row = 961)                                                            \
+	X(rebuild_row, rebuild_row = UINT64_MAX)                                                   \
+	X(scrub_row, scrub_row = 961)                                                              \
+	X(scrub_mode, scrub_mode = 3)                                                              \
+	X(tracked_state, tracked[0].state = MEMBER_IN_SYNC)                                        \
+	X(tracked_missing, tracked[1].state = MEMBER_MISSING)                                      \
+	X(tracked_spare, tracked[1].state = MEMBER_SPARE)                                          \
+	X(tracked_unknown, tracked[3].state = 0xff)                                                \
+	X(tracked_role, tracked[3].role = 4)                                                       \
+	X(tracked_in_another_place, tracked[1].role = 0)                                           \
+	X(name_empty, name[0] = '\0')                                                              \
+	X(name_control, name[1] = '\n')                                                            \
+	X(name_high, name[1] = (char)0xe4)                                                         \
+	X(owner_control, owner[0] = 0x1b)                                                          \
+	X(uuid_of_another_role, member_uuid[0] ^= 1)                                               \
+	X(state_zero, member_states[3] = 0)                                                        \
+	X(state_unknown, member_states[0] = 4)                                                     \
+	X(area_type, areas[1].type = 9)                                                            \
+	X(area_type_twice, areas[1].type = AREA_MAP)                                               \
+	X(map_moved, areas[0].offset_bytes = 0)                                                    \
+	X(map_short, areas[0].length_bytes = 4096)                                                 \
+	X(log_over_map, areas[1].offset_bytes = MIB)                                               \
+	X(log_unaligned, areas[1].offset_bytes += 512)                                             \
+	X(log_empty, areas[1].length_bytes = 0)                                                    \
+	X(log_uneven, areas[1].length_bytes = 512)                                                 \
+	X(checksums_over_log, areas[2].offset_bytes = 2 * MIB)                                     \
+	X(checksums_short, areas[2].length_bytes = 61439)                                          \
+	X(data_over_checksums, areas[3].offset_bytes = 3 * MIB)                                    \
+	X(data_beyond_member, areas[3].length_bytes += 1)                                          \
+	X(data_offset_wraps, areas[3].offset_bytes = 0 - MIB)                                      \
+	X(data_length_wraps, areas[3].length_bytes = UINT64_MAX)                                   \
 	X(more_checksums_in_data, areas[4] = ((struct area){ AREA_MORE_CHECKSUMS, 4 * MIB, MIB })) \
-	X(more_checksums_beyond_member, areas[4] = ((struct area){ AREA_MORE_CHECKSUMS, 64 * MIB, MIB })) \
-	X(more_checksums_empty, areas[4] = ((struct area){ AREA_MORE_CHECKSUMS, 64 * MIB, 0 })) \
-	X(fifth_of_another_type, areas[4] = ((struct area){ 6, 64 * MIB, MIB })) \
-	X(ro_compat, features_ro_compat = 1) \
+	X(more_checksums_beyond_member,                                                            \
+	  areas[4] = ((struct area){ AREA_MORE_CHECKSUMS, 64 * MIB, MIB }))                        \
+	X(more_checksums_empty, areas[4] = ((struct area){ AREA_MORE_CHECKSUMS, 64 * MIB, 0 }))    \
+	X(fifth_of_another_type, areas[4] = ((struct area){ 6, 64 * MIB, MIB }))                   \
+	X(ro_compat, features_ro_compat = 1)                                                       \
 	X(incompat, features_incompat = 1ull << 63)
 
 static void
@@ -270,10 +273,10 @@ test_absurd_superblocks_have_a_fault(void **state)
 	struct superblock superblock = sample();
 
 	assert_null(superblock_fault(&superblock));
-#define CHECK_FAULT(what, change) \
-	superblock = sample(); \
-	superblock.change; \
-	if (!superblock_fault(&superblock)) \
+#define CHECK_FAULT(what, change)                                                                  \
+	superblock = sample();                                                                     \
+	superblock.change;                                                                         \
+	if (!superblock_fault(&superblock))                                                        \
 		fail_msg("%s was not found", #what);
 	FAULTS(CHECK_FAULT)
 
@@ -311,7 +314,8 @@ test_absurd_superblocks_have_a_fault(void **state)
 	assert_null(superblock_fault(&superblock));
 	/* regions of any power of two of rows, as long as the map holds them */
 	superblock = sample();
-	for (superblock.region_rows = 1; superblock.region_rows < 1u << 31; superblock.region_rows *= 2)
+	for (superblock.region_rows = 1; superblock.region_rows < 1u << 31;
+	     superblock.region_rows *= 2)
 		assert_null(superblock_fault(&superblock));
 }
 
@@ -324,28 +328,28 @@ test_sealed_but_absurd_bytes_are_refused(void **state)
 		uint8_t value;
 		enum superblock_verdict verdict;
 	} changes[] = {
-		{ 12, 0, SUPERBLOCK_CORRUPT },		/* version 0 */
+		{ 12, 0, SUPERBLOCK_CORRUPT }, /* version 0 */
 		{ 12, 2, SUPERBLOCK_UNSUPPORTED },
 		{ 15, 1, SUPERBLOCK_UNSUPPORTED },
-		{ 16, 1, SUPERBLOCK_OK },		/* compat */
-		{ 24, 1, SUPERBLOCK_UNSUPPORTED },	/* ro_compat */
-		{ 39, 0x80, SUPERBLOCK_UNSUPPORTED },	/* incompat */
-		{ 143, 'x', SUPERBLOCK_OK },		/* behind the name's NUL */
+		{ 16, 1, SUPERBLOCK_OK },	      /* compat */
+		{ 24, 1, SUPERBLOCK_UNSUPPORTED },    /* ro_compat */
+		{ 39, 0x80, SUPERBLOCK_UNSUPPORTED }, /* incompat */
+		{ 143, 'x', SUPERBLOCK_OK },	      /* behind the name's NUL */
 		{ 145, 200, SUPERBLOCK_CORRUPT },
-		{ 147, 2, SUPERBLOCK_CORRUPT },		/* unknown volume flag */
+		{ 147, 2, SUPERBLOCK_CORRUPT }, /* unknown volume flag */
 		{ 151, 0x80, SUPERBLOCK_CORRUPT },
-		{ 232, 3, SUPERBLOCK_CORRUPT },		/* kind of scrub */
+		{ 232, 3, SUPERBLOCK_CORRUPT }, /* kind of scrub */
 		{ 233, 2, SUPERBLOCK_CORRUPT },
-		{ 234, 1, SUPERBLOCK_OK },		/* reserved */
-		{ 320, 5, SUPERBLOCK_CORRUPT },		/* areas */
+		{ 234, 1, SUPERBLOCK_OK },	/* reserved */
+		{ 320, 5, SUPERBLOCK_CORRUPT }, /* areas */
 		{ 384, 2, SUPERBLOCK_CORRUPT },
 		{ 1283, 0, SUPERBLOCK_CORRUPT },
-		{ 1290, 0x77, SUPERBLOCK_OK },		/* state of a member that isn't there */
-		{ 1312 + 17, 4, SUPERBLOCK_OK },	/* a set: UUID 0 is as good as any */
+		{ 1290, 0x77, SUPERBLOCK_OK },	 /* state of a member that isn't there */
+		{ 1312 + 17, 4, SUPERBLOCK_OK }, /* a set: UUID 0 is as good as any */
 		{ 1312 + 17, 7, SUPERBLOCK_CORRUPT },
-		{ 1336 + 16, 0, SUPERBLOCK_CORRUPT },	/* role 1's member, for role 0 */
-		{ 1336 + 18, 9, SUPERBLOCK_OK },	/* reserved */
-		{ 4095, 1, SUPERBLOCK_OK },		/* reserved */
+		{ 1336 + 16, 0, SUPERBLOCK_CORRUPT }, /* role 1's member, for role 0 */
+		{ 1336 + 18, 9, SUPERBLOCK_OK },      /* reserved */
+		{ 4095, 1, SUPERBLOCK_OK },	      /* reserved */
 	};
 	struct superblock superblock = sample(), read, before;
 	uint8_t bytes[LAYOUT_SUPERBLOCK_BYTES];
@@ -391,7 +395,7 @@ test_newer_valid_copy_is_chosen(void **state)
 
 	assert_int_equal(superblock_choose(older, zeros, &chosen, NULL), SUPERBLOCK_OK);
 	assert_int_equal(chosen.write_count, 41);
-	newer[2000] ^= 1;	/* torn */
+	newer[2000] ^= 1; /* torn */
 	assert_int_equal(superblock_choose(newer, older, &chosen, NULL), SUPERBLOCK_OK);
 	assert_int_equal(chosen.write_count, 41);
 
@@ -421,7 +425,7 @@ test_copies_that_contradict_are_not_guessed_at(void **state)
 	assert_int_equal(superblock_choose(ours, other, &chosen, &reason), SUPERBLOCK_CORRUPT);
 
 	superblock_encode(&superblock, other);
-	other[32] = 1;		/* an incompatible feature was switched on in the newer copy */
+	other[32] = 1; /* an incompatible feature was switched on in the newer copy */
 	reseal(other);
 	assert_int_equal(superblock_choose(ours, other, &chosen, &reason), SUPERBLOCK_UNSUPPORTED);
 	assert_int_equal(superblock_choose(other, ours, &chosen, &reason), SUPERBLOCK_UNSUPPORTED);
@@ -455,7 +459,8 @@ test_areas_are_as_large_as_worked_out_by_hand(void **state)
 
 	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
 		assert_int_equal(layout_compute(known[i].member_mib * MIB, known[i].chunk_bytes,
-						areas, &data_bytes, &region_rows), 0);
+						areas, &data_bytes, &region_rows),
+				 0);
 		assert_int_equal(areas[AREA_MAP - 1].offset_bytes, MIB);
 		assert_int_equal(areas[AREA_LOG - 1].length_bytes / MIB, known[i].log_mib);
 		assert_int_equal(areas[AREA_CHECKSUMS - 1].length_bytes / MIB,
@@ -464,7 +469,8 @@ test_areas_are_as_large_as_worked_out_by_hand(void **state)
 		assert_int_equal(data_bytes, areas[AREA_DATA - 1].length_bytes);
 		assert_int_equal(region_rows, known[i].region_rows);
 	}
-	/* 131072 regions of 64 rows are what a new volume may have; one row more needs larger ones */
+	/* 131072 regions of 64 rows are what a new volume may have; one row more needs larger ones
+	 */
 	assert_int_equal(layout_compute(32931 * MIB, 4096, areas, &data_bytes, &region_rows), 0);
 	assert_int_equal(data_bytes / 4096, 131072 * 64);
 	assert_int_equal(region_rows, 64);
@@ -477,7 +483,8 @@ test_areas_are_as_large_as_worked_out_by_hand(void **state)
 	assert_int_equal(layout_compute(0, 65536, areas, &data_bytes, &region_rows), -ENOSPC);
 }
 
-/* The largest volume that members can make: 32 of them, of the largest size and the smallest chunk. */
+/* The largest volume that members can make: 32 of them, of the largest size and the smallest chunk.
+ */
 static void
 test_regions_of_any_volume_fit_the_map(void **state)
 {
@@ -500,9 +507,9 @@ test_grown_areas_are_as_large_as_worked_out_by_hand(void **state)
 		uint64_t before_mib, after_mib, data_mib, more_offset_mib, more_mib;
 	} known[] = {
 		{ 64, 64, 60, 0, 0 },
-		{ 64, 1024, 1020, 0, 0 },	/* the first MiB of checksums is of 1 GiB of data */
+		{ 64, 1024, 1020, 0, 0 }, /* the first MiB of checksums is of 1 GiB of data */
 		{ 64, 1028, 1024, 0, 0 },
-		{ 64, 1029, 1024, 0, 0 },	/* not a MiB for one of checksums */
+		{ 64, 1029, 1024, 0, 0 }, /* not a MiB for one of checksums */
 		{ 64, 1030, 1025, 1029, 1 },
 		{ 64, 1024 * 1024, 1047550, 1047554, 1022 },
 		{ 1024, 2048, 2040, 2047, 1 },
@@ -513,13 +520,17 @@ test_grown_areas_are_as_large_as_worked_out_by_hand(void **state)
 
 	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
 		layout_compute(known[i].before_mib * MIB, 65536, before, &data_bytes, &region_rows);
-		layout_grow(before, known[i].after_mib * MIB, 65536, UINT64_MAX, after, &data_bytes);
+		layout_grow(before, known[i].after_mib * MIB, 65536, UINT64_MAX, after,
+			    &data_bytes);
 		assert_memory_equal(before, after, AREA_CHECKSUMS * sizeof(struct area));
-		assert_int_equal(after[AREA_DATA - 1].offset_bytes, before[AREA_DATA - 1].offset_bytes);
+		assert_int_equal(after[AREA_DATA - 1].offset_bytes,
+				 before[AREA_DATA - 1].offset_bytes);
 		assert_int_equal(after[AREA_DATA - 1].length_bytes, data_bytes);
 		assert_int_equal(data_bytes / MIB, known[i].data_mib);
-		assert_int_equal(after[AREA_MORE_CHECKSUMS - 1].offset_bytes / MIB, known[i].more_offset_mib);
-		assert_int_equal(after[AREA_MORE_CHECKSUMS - 1].length_bytes / MIB, known[i].more_mib);
+		assert_int_equal(after[AREA_MORE_CHECKSUMS - 1].offset_bytes / MIB,
+				 known[i].more_offset_mib);
+		assert_int_equal(after[AREA_MORE_CHECKSUMS - 1].length_bytes / MIB,
+				 known[i].more_mib);
 		/* What it was before does not matter: again gives the same. */
 		layout_grow(after, known[i].after_mib * MIB, 65536, UINT64_MAX, again, &data_bytes);
 		assert_memory_equal(after, again, sizeof(after));
@@ -533,15 +544,29 @@ test_grown_areas_are_as_large_as_worked_out_by_hand(void **state)
 static void
 test_rows_per_region_are_as_wanted_if_the_map_holds_them(void **state)
 {
-	static const struct { uint64_t rows; uint32_t wanted, expected; } known[] = {
-		{ 1, 1, 1 }, { 960, 0, 64 }, { 960, 1, 1 }, { 960, 3, 4 }, { 960, 64, 64 },
-		{ 960, 65, 128 }, { 960, 1u << 31, 1u << 31 }, { 960, UINT32_MAX, 1u << 31 },
-		{ 131072, 1, 1 }, { 131073, 1, 2 }, { 262144, 2, 2 }, { 262145, 2, 4 },
-		{ 1ull << 46, 1, 1u << 29 }, { (1ull << 46) + 1, 0, 1u << 30 },
+	static const struct {
+		uint64_t rows;
+		uint32_t wanted, expected;
+	} known[] = {
+		{ 1, 1, 1 },
+		{ 960, 0, 64 },
+		{ 960, 1, 1 },
+		{ 960, 3, 4 },
+		{ 960, 64, 64 },
+		{ 960, 65, 128 },
+		{ 960, 1u << 31, 1u << 31 },
+		{ 960, UINT32_MAX, 1u << 31 },
+		{ 131072, 1, 1 },
+		{ 131073, 1, 2 },
+		{ 262144, 2, 2 },
+		{ 262145, 2, 4 },
+		{ 1ull << 46, 1, 1u << 29 },
+		{ (1ull << 46) + 1, 0, 1u << 30 },
 	};
 
 	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
-		assert_int_equal(layout_region_rows(known[i].rows, known[i].wanted), known[i].expected);
+		assert_int_equal(layout_region_rows(known[i].rows, known[i].wanted),
+				 known[i].expected);
 }
 
 static void
@@ -583,8 +608,9 @@ test_damaged_granules_count_as_dirty_and_stale(void **state)
 		assert_false(map_granule_valid(block + 512, 1, uuid));
 		assert_true(map_granule_valid(block + 1024, 2, uuid));
 		for (uint32_t i = 0; i < LAYOUT_REGIONS_PER_BLOCK; i++)
-			assert_int_equal(read[i], i / LAYOUT_GRANULE_REGIONS == 1 ?
-					 REGION_DIRTY | REGION_STALE_ANY : 0);
+			assert_int_equal(read[i], i / LAYOUT_GRANULE_REGIONS == 1
+							  ? REGION_DIRTY | REGION_STALE_ANY
+							  : 0);
 		block[512 + bit / 8] ^= (uint8_t)(1 << bit % 8);
 	}
 	/* of another volume, of another place, never written */

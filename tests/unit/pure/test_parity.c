@@ -16,7 +16,7 @@
 #include "pure/parity.h"
 #include "../xorshift.h"
 
-#define SLOT_BYTES 8192u	/* per buffer: content, misalignment and a guard */
+#define SLOT_BYTES 8192u /* per buffer: content, misalignment and a guard */
 #define GUARD 0xa5
 
 static uint8_t *slots;
@@ -62,8 +62,8 @@ check(int count, size_t length, size_t shift, int aliased)
 				   : buffer(PARITY_SOURCES_MAX, shift, length);
 	parity_xor(destination, sources, count, length);
 	if (memcmp(destination, expected, length) != 0)
-		fail_msg("count %d, length %zu, shift %zu, aliased %d",
-			 count, length, shift, aliased);
+		fail_msg("count %d, length %zu, shift %zu, aliased %d", count, length, shift,
+			 aliased);
 	assert_int_equal(destination[-1], GUARD);
 	assert_int_equal(destination[length], GUARD);
 }
@@ -184,7 +184,7 @@ test_slice_cuts_and_merges_neighbours(void **state)
 	struct iovec iov[] = {
 		{ memory, 10 },
 		{ memory + 10, 0 },
-		{ memory + 10, 10 },	/* touches the first */
+		{ memory + 10, 10 }, /* touches the first */
 		{ memory + 50, 10 },
 	};
 	struct iovec out[4];

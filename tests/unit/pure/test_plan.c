@@ -14,7 +14,7 @@
 
 #define CHUNK 4096u
 
-#define P31 8u		/* positions of 3+1 and 4+2, as bits */
+#define P31 8u /* positions of 3+1 and 4+2, as bits */
 #define P42 16u
 #define Q42 32u
 
@@ -31,100 +31,102 @@ struct expectation {
 
 static const struct expectation three_plus_one[] = {
 	{ "whole stripe", 0, 3 * CHUNK, 0, ROW_PROVEN, PLAN_FULL, 0, CHUNK, 0, 4, true },
-	{ "one block: both ways read two", 512, 1024, 0, ROW_PROVEN,
-	  PLAN_RECONSTRUCT, 512, 1024, 2, 2, false },
+	{ "one block: both ways read two", 512, 1024, 0, ROW_PROVEN, PLAN_RECONSTRUCT, 512, 1024, 2,
+	  2, false },
 	{ "one whole chunk", 0, CHUNK, 0, ROW_PROVEN, PLAN_RECONSTRUCT, 0, CHUNK, 2, 2, true },
 	{ "two whole chunks", 0, 2 * CHUNK, 0, ROW_PROVEN, PLAN_RECONSTRUCT, 0, CHUNK, 1, 3, true },
 	{ "a little across a border: fewer bytes decide", CHUNK - 512, CHUNK + 512, 0, ROW_PROVEN,
 	  PLAN_RMW, 0, CHUNK, 3, 3, false },
-	{ "all but the first and last block", 512, 3 * CHUNK - 512, 0, ROW_PROVEN,
-	  PLAN_RECONSTRUCT, 0, CHUNK, 2, 4, true },
+	{ "all but the first and last block", 512, 3 * CHUNK - 512, 0, ROW_PROVEN, PLAN_RECONSTRUCT,
+	  0, CHUNK, 2, 4, true },
 
 	{ "suspect: whole stripe", 0, 3 * CHUNK, 0, ROW_SUSPECT, PLAN_FULL, 0, CHUNK, 0, 4, true },
 	{ "suspect: one block makes the whole chunk right", 512, 1024, 0, ROW_SUSPECT,
 	  PLAN_RECONSTRUCT, 0, CHUNK, 3, 2, true },
-	{ "suspect: across a border", CHUNK - 512, CHUNK + 512, 0, ROW_SUSPECT,
-	  PLAN_RECONSTRUCT, 0, CHUNK, 3, 3, true },
+	{ "suspect: across a border", CHUNK - 512, CHUNK + 512, 0, ROW_SUSPECT, PLAN_RECONSTRUCT, 0,
+	  CHUNK, 3, 3, true },
 
 	{ "parity missing", 512, 2 * CHUNK, P31, ROW_PROVEN, PLAN_DATA_ONLY, 0, 0, 0, 2, false },
-	{ "parity missing, suspect", 512, 2 * CHUNK, P31, ROW_SUSPECT,
-	  PLAN_DATA_ONLY, 0, 0, 0, 2, false },
+	{ "parity missing, suspect", 512, 2 * CHUNK, P31, ROW_SUSPECT, PLAN_DATA_ONLY, 0, 0, 0, 2,
+	  false },
 
 	{ "another chunk missing", 512, 1024, 4, ROW_PROVEN, PLAN_RMW, 512, 1024, 2, 2, false },
 	{ "two other chunks, whole", 0, 2 * CHUNK, 4, ROW_PROVEN, PLAN_RMW, 0, CHUNK, 3, 3, false },
-	{ "missing chunk itself: parity only", 512, 1024, 1, ROW_PROVEN,
-	  PLAN_RECONSTRUCT, 512, 1024, 2, 1, false },
+	{ "missing chunk itself: parity only", 512, 1024, 1, ROW_PROVEN, PLAN_RECONSTRUCT, 512,
+	  1024, 2, 1, false },
 	{ "missing chunk, whole", 0, CHUNK, 1, ROW_PROVEN, PLAN_RECONSTRUCT, 0, CHUNK, 2, 1, true },
-	{ "missing chunk in part, a neighbour too", 512, 2 * CHUNK, 1, ROW_PROVEN,
-	  PLAN_READ_ALL, 0, CHUNK, 3, 2, true },
+	{ "missing chunk in part, a neighbour too", 512, 2 * CHUNK, 1, ROW_PROVEN, PLAN_READ_ALL, 0,
+	  CHUNK, 3, 2, true },
 	{ "missing chunk whole, a neighbour in part", 0, CHUNK + 512, 1, ROW_PROVEN,
 	  PLAN_RECONSTRUCT, 0, CHUNK, 2, 2, true },
-	{ "missing chunk in the middle", 512, 3 * CHUNK - 512, 2, ROW_PROVEN,
-	  PLAN_RECONSTRUCT, 0, CHUNK, 2, 3, true },
-	{ "whole stripe, one missing", 0, 3 * CHUNK, 2, ROW_PROVEN, PLAN_FULL, 0, CHUNK, 0, 3, true },
+	{ "missing chunk in the middle", 512, 3 * CHUNK - 512, 2, ROW_PROVEN, PLAN_RECONSTRUCT, 0,
+	  CHUNK, 2, 3, true },
+	{ "whole stripe, one missing", 0, 3 * CHUNK, 2, ROW_PROVEN, PLAN_FULL, 0, CHUNK, 0, 3,
+	  true },
 
-	{ "suspect, another chunk missing", 512, 1024, 4, ROW_SUSPECT,
-	  PLAN_DATA_ONLY, 0, 0, 0, 1, false },
+	{ "suspect, another chunk missing", 512, 1024, 4, ROW_SUSPECT, PLAN_DATA_ONLY, 0, 0, 0, 1,
+	  false },
 	{ "suspect, missing chunk whole: it is known again", 0, CHUNK, 1, ROW_SUSPECT,
 	  PLAN_RECONSTRUCT, 0, CHUNK, 2, 1, true },
 	{ "suspect, missing chunk whole, a neighbour in part", 0, CHUNK + 512, 1, ROW_SUSPECT,
 	  PLAN_RECONSTRUCT, 0, CHUNK, 2, 2, true },
-	{ "suspect, whole stripe, one missing", 0, 3 * CHUNK, 2, ROW_SUSPECT,
-	  PLAN_FULL, 0, CHUNK, 0, 3, true },
+	{ "suspect, whole stripe, one missing", 0, 3 * CHUNK, 2, ROW_SUSPECT, PLAN_FULL, 0, CHUNK,
+	  0, 3, true },
 
-	{ "defined, missing chunk in part", 512, 1024, 1, ROW_DEFINED,
-	  PLAN_READ_ALL, 0, CHUNK, 3, 1, true },
+	{ "defined, missing chunk in part", 512, 1024, 1, ROW_DEFINED, PLAN_READ_ALL, 0, CHUNK, 3,
+	  1, true },
 };
 
 /* Reads: RMW takes touched + 2, RECONSTRUCT untouched + partial. */
 static const struct expectation four_plus_two[] = {
 	{ "whole stripe", 0, 4 * CHUNK, 0, ROW_PROVEN, PLAN_FULL, 0, CHUNK, 0, 6, true },
-	{ "one block: as many reads", 512, 1024, 0, ROW_PROVEN,
-	  PLAN_RECONSTRUCT, 512, 1024, 3, 3, false },
+	{ "one block: as many reads", 512, 1024, 0, ROW_PROVEN, PLAN_RECONSTRUCT, 512, 1024, 3, 3,
+	  false },
 	{ "a little across a border: both ways read four", CHUNK - 512, CHUNK + 512, 0, ROW_PROVEN,
 	  PLAN_RMW, 0, CHUNK, 4, 4, false },
 	{ "two chunks", 0, 2 * CHUNK, 0, ROW_PROVEN, PLAN_RECONSTRUCT, 0, CHUNK, 2, 4, true },
 	{ "Q missing, one block", 512, 1024, Q42, ROW_PROVEN, PLAN_RMW, 512, 1024, 2, 2, false },
 	{ "P missing, one block", 512, 1024, P42, ROW_PROVEN, PLAN_RMW, 512, 1024, 2, 2, false },
 	{ "both missing", 512, 1024, P42 | Q42, ROW_PROVEN, PLAN_DATA_ONLY, 0, 0, 0, 1, false },
-	{ "whole stripe, P and a chunk missing", 0, 4 * CHUNK, P42 | 1, ROW_PROVEN,
-	  PLAN_FULL, 0, CHUNK, 0, 4, true },
+	{ "whole stripe, P and a chunk missing", 0, 4 * CHUNK, P42 | 1, ROW_PROVEN, PLAN_FULL, 0,
+	  CHUNK, 0, 4, true },
 
 	{ "another chunk missing", 0, 512, 2, ROW_PROVEN, PLAN_RMW, 0, 512, 3, 3, false },
 	{ "all others written: cheaper to make the missing one", 0, 3 * CHUNK, 8, ROW_PROVEN,
 	  PLAN_READ_ALL, 0, CHUNK, 4, 5, true },
-	{ "... but not with P alone", 0, 3 * CHUNK, 8 | Q42, ROW_PROVEN,
-	  PLAN_RMW, 0, CHUNK, 4, 4, false },
+	{ "... but not with P alone", 0, 3 * CHUNK, 8 | Q42, ROW_PROVEN, PLAN_RMW, 0, CHUNK, 4, 4,
+	  false },
 	{ "two others missing", 0, 2 * CHUNK, 12, ROW_PROVEN, PLAN_RMW, 0, CHUNK, 4, 4, false },
-	{ "missing chunk itself: P and Q only", 512, 1024, 1, ROW_PROVEN,
-	  PLAN_RECONSTRUCT, 512, 1024, 3, 2, false },
-	{ "one of two missing ones", 512, 1024, 3, ROW_PROVEN,
-	  PLAN_READ_ALL, 512, 1024, 4, 2, false },
-	{ "both missing ones, whole", 0, 2 * CHUNK, 3, ROW_PROVEN,
-	  PLAN_RECONSTRUCT, 0, CHUNK, 2, 2, true },
-	{ "both missing ones, in part", 512, 2 * CHUNK, 3, ROW_PROVEN,
-	  PLAN_READ_ALL, 0, CHUNK, 4, 2, true },
+	{ "missing chunk itself: P and Q only", 512, 1024, 1, ROW_PROVEN, PLAN_RECONSTRUCT, 512,
+	  1024, 3, 2, false },
+	{ "one of two missing ones", 512, 1024, 3, ROW_PROVEN, PLAN_READ_ALL, 512, 1024, 4, 2,
+	  false },
+	{ "both missing ones, whole", 0, 2 * CHUNK, 3, ROW_PROVEN, PLAN_RECONSTRUCT, 0, CHUNK, 2, 2,
+	  true },
+	{ "both missing ones, in part", 512, 2 * CHUNK, 3, ROW_PROVEN, PLAN_READ_ALL, 0, CHUNK, 4,
+	  2, true },
 
 	{ "suspect: one block", 512, 1024, 0, ROW_SUSPECT, PLAN_RECONSTRUCT, 0, CHUNK, 4, 3, true },
-	{ "suspect, P missing", 0, CHUNK, P42, ROW_SUSPECT, PLAN_RECONSTRUCT, 0, CHUNK, 3, 2, true },
-	{ "suspect, P and Q missing", 0, CHUNK, P42 | Q42, ROW_SUSPECT,
-	  PLAN_DATA_ONLY, 0, 0, 0, 1, false },
-	{ "suspect, two others missing", 0, CHUNK, 12, ROW_SUSPECT,
-	  PLAN_DATA_ONLY, 0, 0, 0, 1, false },
-	{ "suspect, both missing ones whole", 0, 2 * CHUNK, 3, ROW_SUSPECT,
-	  PLAN_RECONSTRUCT, 0, CHUNK, 2, 2, true },
+	{ "suspect, P missing", 0, CHUNK, P42, ROW_SUSPECT, PLAN_RECONSTRUCT, 0, CHUNK, 3, 2,
+	  true },
+	{ "suspect, P and Q missing", 0, CHUNK, P42 | Q42, ROW_SUSPECT, PLAN_DATA_ONLY, 0, 0, 0, 1,
+	  false },
+	{ "suspect, two others missing", 0, CHUNK, 12, ROW_SUSPECT, PLAN_DATA_ONLY, 0, 0, 0, 1,
+	  false },
+	{ "suspect, both missing ones whole", 0, 2 * CHUNK, 3, ROW_SUSPECT, PLAN_RECONSTRUCT, 0,
+	  CHUNK, 2, 2, true },
 
-	{ "defined, nothing missing: as suspect", 512, 1024, 0, ROW_DEFINED,
-	  PLAN_RECONSTRUCT, 0, CHUNK, 4, 3, true },
-	{ "defined, another missing: P tells", 512, 1024, 2, ROW_DEFINED,
-	  PLAN_READ_ALL, 0, CHUNK, 4, 3, true },
-	{ "defined, missing chunk in part", 512, 1024, 1, ROW_DEFINED,
-	  PLAN_READ_ALL, 0, CHUNK, 4, 2, true },
-	{ "defined, missing chunk whole", 0, CHUNK, 1, ROW_DEFINED,
-	  PLAN_RECONSTRUCT, 0, CHUNK, 3, 2, true },
+	{ "defined, nothing missing: as suspect", 512, 1024, 0, ROW_DEFINED, PLAN_RECONSTRUCT, 0,
+	  CHUNK, 4, 3, true },
+	{ "defined, another missing: P tells", 512, 1024, 2, ROW_DEFINED, PLAN_READ_ALL, 0, CHUNK,
+	  4, 3, true },
+	{ "defined, missing chunk in part", 512, 1024, 1, ROW_DEFINED, PLAN_READ_ALL, 0, CHUNK, 4,
+	  2, true },
+	{ "defined, missing chunk whole", 0, CHUNK, 1, ROW_DEFINED, PLAN_RECONSTRUCT, 0, CHUNK, 3,
+	  2, true },
 	{ "defined, whole stripe", 0, 4 * CHUNK, 1, ROW_DEFINED, PLAN_FULL, 0, CHUNK, 0, 5, true },
-	{ "defined, P missing: as suspect", 0, CHUNK, P42, ROW_DEFINED,
-	  PLAN_RECONSTRUCT, 0, CHUNK, 3, 2, true },
+	{ "defined, P missing: as suspect", 0, CHUNK, P42, ROW_DEFINED, PLAN_RECONSTRUCT, 0, CHUNK,
+	  3, 2, true },
 };
 
 static struct geometry
@@ -141,7 +143,8 @@ compare(const struct geometry *geometry, const struct expectation *cases, size_t
 {
 	for (const struct expectation *e = cases; e < cases + count; e++) {
 		struct row_plan plan;
-		int result = plan_row_write(geometry, e->begin, e->end, e->absent, e->trust, NULL, &plan);
+		int result = plan_row_write(geometry, e->begin, e->end, e->absent, e->trust, NULL,
+					    &plan);
 
 		if (result != 0 || plan.way != e->way || plan.reads != e->reads ||
 		    plan.writes != e->writes || plan.proves_row != e->proves ||
@@ -171,29 +174,35 @@ test_plans_of_four_plus_two_are_those_worked_out_by_hand(void **state)
 static void
 test_copies_are_written_where_the_data_is(void **state)
 {
-	static const struct { int level, members; uint32_t absent, copies; int writes; } cases[] = {
+	static const struct {
+		int level, members;
+		uint32_t absent, copies;
+		int writes;
+	} cases[] = {
 		{ 1, 4, 0, 14, 4 }, { 1, 4, 1, 14, 3 }, { 1, 4, 5, 10, 2 }, { 1, 4, 14, 0, 1 },
 		{ 10, 5, 0, 2, 2 }, { 10, 5, 1, 2, 1 }, { 10, 5, 2, 0, 1 },
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
-	for (int trust = ROW_PROVEN; trust <= ROW_DEFINED; trust++) {
-		struct geometry geometry = make(cases[i].level, cases[i].members);
-		struct row_plan plan;
+		for (int trust = ROW_PROVEN; trust <= ROW_DEFINED; trust++) {
+			struct geometry geometry = make(cases[i].level, cases[i].members);
+			struct row_plan plan;
 
-		assert_int_equal(plan_row_write(&geometry, 512, 1024, cases[i].absent,
-						(enum row_trust)trust, NULL, &plan), 0);
-		assert_int_equal(plan.way, PLAN_FULL);
-		assert_int_equal(plan.reads, 0);
-		assert_int_equal(plan.writes, cases[i].writes);
-		assert_int_equal(plan.write_redundancy, cases[i].copies);
-		assert_int_equal(plan.write[0].begin, 512);
-		assert_int_equal(plan.hull.end, 1024);
-		assert_false(plan.proves_row);
-		assert_int_equal(plan_row_write(&geometry, 0, CHUNK, cases[i].absent,
-						(enum row_trust)trust, NULL, &plan), 0);
-		assert_true(plan.proves_row);
-	}
+			assert_int_equal(plan_row_write(&geometry, 512, 1024, cases[i].absent,
+							(enum row_trust)trust, NULL, &plan),
+					 0);
+			assert_int_equal(plan.way, PLAN_FULL);
+			assert_int_equal(plan.reads, 0);
+			assert_int_equal(plan.writes, cases[i].writes);
+			assert_int_equal(plan.write_redundancy, cases[i].copies);
+			assert_int_equal(plan.write[0].begin, 512);
+			assert_int_equal(plan.hull.end, 1024);
+			assert_false(plan.proves_row);
+			assert_int_equal(plan_row_write(&geometry, 0, CHUNK, cases[i].absent,
+							(enum row_trust)trust, NULL, &plan),
+					 0);
+			assert_true(plan.proves_row);
+		}
 }
 
 static void
@@ -222,24 +231,25 @@ test_wide_rows_prefer_read_modify_write(void **state)
 		enum plan_way way;
 		int reads;
 	} cases[] = {
-		{ 5, 5, 1, PLAN_RMW, 2 },		/* against 3 */
-		{ 5, 5, 2, PLAN_RECONSTRUCT, 2 },	/* against 3 */
-		{ 5, 6, 2, PLAN_RECONSTRUCT, 3 },	/* against 3, as many bytes */
-		{ 5, 7, 2, PLAN_RMW, 3 },		/* against 4 */
-		{ 5, 32, 15, PLAN_RECONSTRUCT, 16 },	/* against 16 */
-		{ 5, 32, 14, PLAN_RMW, 15 },		/* against 17 */
-		{ 6, 7, 1, PLAN_RMW, 3 },		/* against 4 */
-		{ 6, 7, 2, PLAN_RECONSTRUCT, 3 },	/* against 4 */
-		{ 6, 32, 14, PLAN_RECONSTRUCT, 16 },	/* against 16 */
-		{ 6, 32, 13, PLAN_RMW, 15 },		/* against 17 */
+		{ 5, 5, 1, PLAN_RMW, 2 },	     /* against 3 */
+		{ 5, 5, 2, PLAN_RECONSTRUCT, 2 },    /* against 3 */
+		{ 5, 6, 2, PLAN_RECONSTRUCT, 3 },    /* against 3, as many bytes */
+		{ 5, 7, 2, PLAN_RMW, 3 },	     /* against 4 */
+		{ 5, 32, 15, PLAN_RECONSTRUCT, 16 }, /* against 16 */
+		{ 5, 32, 14, PLAN_RMW, 15 },	     /* against 17 */
+		{ 6, 7, 1, PLAN_RMW, 3 },	     /* against 4 */
+		{ 6, 7, 2, PLAN_RECONSTRUCT, 3 },    /* against 4 */
+		{ 6, 32, 14, PLAN_RECONSTRUCT, 16 }, /* against 16 */
+		{ 6, 32, 13, PLAN_RMW, 15 },	     /* against 17 */
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct geometry geometry = make(cases[i].level, cases[i].members);
 		struct row_plan plan;
 
-		assert_int_equal(plan_row_write(&geometry, 0, (uint64_t)cases[i].touched * CHUNK,
-						0, ROW_PROVEN, NULL, &plan), 0);
+		assert_int_equal(plan_row_write(&geometry, 0, (uint64_t)cases[i].touched * CHUNK, 0,
+						ROW_PROVEN, NULL, &plan),
+				 0);
 		assert_int_equal(plan.way, cases[i].way);
 		assert_int_equal(plan.reads, cases[i].reads);
 	}
@@ -252,7 +262,8 @@ test_fewer_reads_count_more_than_fewer_bytes(void **state)
 	struct row_plan plan;
 
 	/* 3 reads of 11 KiB against 4 of 9 KiB */
-	assert_int_equal(plan_row_write(&geometry, 512, 2 * CHUNK - 512, 0, ROW_PROVEN, NULL, &plan), 0);
+	assert_int_equal(
+		plan_row_write(&geometry, 512, 2 * CHUNK - 512, 0, ROW_PROVEN, NULL, &plan), 0);
 	assert_int_equal(plan.way, PLAN_RMW);
 	assert_int_equal(plan.reads, 3);
 }
@@ -272,7 +283,8 @@ test_what_is_known_is_not_read(void **state)
 		{ 0, 512, { [0] = first }, PLAN_RMW, 8 },
 		{ 0, 512, { [0] = first, [3] = all }, PLAN_RMW, 0 },
 		{ 0, 512, { [0] = rest, [3] = rest }, PLAN_RECONSTRUCT, 6 },
-		{ 0, 1024, { [0] = first, [3] = first }, PLAN_RECONSTRUCT, 6 },	/* what is known in part must be read */
+		/* what is known in part must be read */
+		{ 0, 1024, { [0] = first, [3] = first }, PLAN_RECONSTRUCT, 6 },
 		{ 0, 512, { [1] = all }, PLAN_RECONSTRUCT, 4 },
 		{ 0, 512, { [0] = all, [1] = all, [2] = first, [3] = all }, PLAN_RECONSTRUCT, 0 },
 		{ CHUNK, 2 * CHUNK, { [0] = all }, PLAN_RECONSTRUCT, 4 },
@@ -284,11 +296,13 @@ test_what_is_known_is_not_read(void **state)
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct row_plan plan;
 
-		assert_int_equal(plan_row_write(&geometry, cases[i].begin, cases[i].end, 0, ROW_PROVEN,
-						cases[i].known, &plan), 0);
+		assert_int_equal(plan_row_write(&geometry, cases[i].begin, cases[i].end, 0,
+						ROW_PROVEN, cases[i].known, &plan),
+				 0);
 		if (plan.way != cases[i].way || plan.fetch != cases[i].fetch ||
 		    plan.reads != __builtin_popcount(cases[i].fetch))
-			fail_msg("case %zu: way %d, fetch %x, reads %d", i, plan.way, plan.fetch, plan.reads);
+			fail_msg("case %zu: way %d, fetch %x, reads %d", i, plan.way, plan.fetch,
+				 plan.reads);
 	}
 }
 
@@ -305,7 +319,7 @@ test_refused_writes_leave_the_plan_alone(void **state)
 		{ 5, 4, 0, 512, 1, ROW_SUSPECT, -ENODATA },
 		{ 5, 4, CHUNK - 512, CHUNK + 512, 2, ROW_SUSPECT, -ENODATA },
 		{ 6, 6, 0, 512, 1, ROW_SUSPECT, -ENODATA },
-		{ 6, 6, 0, CHUNK, 3, ROW_SUSPECT, -ENODATA },	/* the other one stays unknown */
+		{ 6, 6, 0, CHUNK, 3, ROW_SUSPECT, -ENODATA }, /* the other one stays unknown */
 		{ 6, 6, 0, CHUNK + 512, 3, ROW_SUSPECT, -ENODATA },
 		{ 0, 3, CHUNK - 512, CHUNK + 512, 2, ROW_PROVEN, -EIO },
 		{ 1, 3, 0, 512, 7, ROW_PROVEN, -EIO },

@@ -16,9 +16,9 @@
 #include "row_algebra.h"
 
 #define CHUNK 4096u
-#define CELLS 4u		/* of a chunk */
-#define CELL (CHUNK / CELLS)	/* bytes of a chunk that a cell stands for */
-#define WORD 8u			/* bytes that are kept of a cell */
+#define CELLS 4u	     /* of a chunk */
+#define CELL (CHUNK / CELLS) /* bytes of a chunk that a cell stands for */
+#define WORD 8u		     /* bytes that are kept of a cell */
 #define KEPT (CELLS * WORD)
 #define WIDTH_MAX IRAID_MEMBERS_MAX
 
@@ -37,10 +37,10 @@ struct scene {
 	uint32_t absent;
 	enum row_trust trust;
 	struct row_plan plan;
-	uint8_t before[WIDTH_MAX][KEPT];	/* what the members hold */
+	uint8_t before[WIDTH_MAX][KEPT]; /* what the members hold */
 	uint8_t after[WIDTH_MAX][KEPT];
-	uint8_t meant[WIDTH_MAX][KEPT];		/* data before the write; then what it should be */
-	uint8_t fresh[WIDTH_MAX][KEPT];		/* what is written, by data chunk */
+	uint8_t meant[WIDTH_MAX][KEPT]; /* data before the write; then what it should be */
+	uint8_t fresh[WIDTH_MAX][KEPT]; /* what is written, by data chunk */
 };
 
 static struct scene scene;
@@ -94,13 +94,14 @@ cell_of(uint32_t column)
 	return column / CELL;
 }
 
-#define FOR_CELLS(cell, columns) \
+#define FOR_CELLS(cell, columns)                                                                   \
 	for (unsigned int cell = cell_of((columns).begin); cell < cell_of((columns).end); cell++)
 
 static void
 take(struct bytes *out, int position, struct columns columns)
 {
-	FOR_CELLS(cell, columns) {
+	FOR_CELLS(cell, columns)
+	{
 		assert_false(has(scene.absent, position));
 		memcpy(out->of + cell * WORD, scene.before[position] + cell * WORD, WORD);
 		out->known[cell] = true;
@@ -135,7 +136,7 @@ make_as_planned(struct bytes *old)
 		memcpy(row[i], old[i].of, KEPT);
 		if (has(sources, i))
 			FOR_CELLS(cell, scene.plan.hull)
-				assert_true(old[i].known[cell]);
+		assert_true(old[i].known[cell]);
 	}
 	make_absent(geometry, scene.plan.make, scene.absent, row);
 	for (int i = 0; i < geometry->data_chunks; i++) {
@@ -144,7 +145,7 @@ make_as_planned(struct bytes *old)
 		assert_true(has(scene.absent, i));
 		memcpy(old[i].of, row[i], KEPT);
 		FOR_CELLS(cell, scene.plan.hull)
-			old[i].known[cell] = true;
+		old[i].known[cell] = true;
 	}
 }
 
@@ -157,19 +158,20 @@ redundancy_from_data(struct bytes *old)
 
 	memset(row, 0, sizeof(row));
 	for (int k = 0; k < geometry->data_chunks; k++) {
-		FOR_CELLS(cell, scene.plan.write[k]) {
+		FOR_CELLS(cell, scene.plan.write[k])
+		{
 			memcpy(old[k].of + cell * WORD, scene.fresh[k] + cell * WORD, WORD);
 			old[k].known[cell] = true;
 		}
 		FOR_CELLS(cell, scene.plan.hull)
-			assert_true(old[k].known[cell]);
+		assert_true(old[k].known[cell]);
 		memcpy(row[k], old[k].of, KEPT);
 	}
 	encode(geometry, row);
 	for (int i = geometry->data_chunks; i < geometry->width; i++)
 		if (has(scene.plan.write_redundancy, i))
 			FOR_CELLS(cell, scene.plan.hull)
-				memcpy(scene.after[i] + cell * WORD, row[i] + cell * WORD, WORD);
+	memcpy(scene.after[i] + cell * WORD, row[i] + cell * WORD, WORD);
 }
 
 static void
@@ -181,13 +183,15 @@ redundancy_from_differences(const struct bytes *old)
 		if (!has(scene.plan.write_redundancy, i))
 			continue;
 		FOR_CELLS(cell, scene.plan.hull)
-			assert_true(old[i].known[cell]);
+		assert_true(old[i].known[cell]);
 		for (int k = 0; k < geometry->data_chunks; k++)
-			FOR_CELLS(cell, scene.plan.write[k]) {
+			FOR_CELLS(cell, scene.plan.write[k])
+			{
 				assert_true(old[k].known[cell]);
 				for (size_t at = cell * WORD; at < (cell + 1) * WORD; at++)
-					scene.after[i][at] ^= products[factor(geometry, i, k)]
-						[old[k].of[at] ^ scene.fresh[k][at]];
+					scene.after[i][at] ^=
+						products[factor(geometry, i, k)]
+							[old[k].of[at] ^ scene.fresh[k][at]];
 			}
 	}
 }
@@ -222,8 +226,7 @@ do_as_planned(void)
 	for (int k = 0; k < scene.geometry.data_chunks; k++)
 		if (!has(scene.absent, k))
 			FOR_CELLS(cell, scene.plan.write[k])
-				memcpy(scene.after[k] + cell * WORD, scene.fresh[k] + cell * WORD,
-				       WORD);
+	memcpy(scene.after[k] + cell * WORD, scene.fresh[k] + cell * WORD, WORD);
 }
 
 /* What is read and written stays inside of hull, chunks and range, and is counted right. */
@@ -288,7 +291,7 @@ lay_out(bool fits)
 	make_absent(geometry, scene.absent & (UINT32_MAX >> (32 - geometry->data_chunks)),
 		    scene.absent, row);
 	memcpy(scene.meant, row, sizeof(scene.meant));
-	for (int i = 0; i < geometry->width; i++)	/* nobody may look */
+	for (int i = 0; i < geometry->width; i++) /* nobody may look */
 		if (has(scene.absent, i))
 			randomize(scene.before[i], KEPT);
 	for (uint64_t at = scene.begin; at < scene.end; at += CELL) {
@@ -365,8 +368,8 @@ suffices_at(uint32_t read, uint32_t written)
 	enum { SETS = 1 << (ALGEBRA_WIDTH_MAX - 1) };
 	static uint8_t answers[2][ALGEBRA_WIDTH_MAX][SETS][SETS][SETS / 2];
 	const struct geometry *geometry = &scene.geometry;
-	uint8_t *answer = &answers[geometry->level - 5][geometry->width][scene.absent][read]
-				  [written];
+	uint8_t *answer =
+		&answers[geometry->level - 5][geometry->width][scene.absent][read][written];
 
 	if (*answer == 0) {
 		*answer = 1;
@@ -405,8 +408,8 @@ static bool
 writes_all_absent_data_whole(void)
 {
 	for (int k = 0; k < scene.geometry.data_chunks; k++)
-		if (has(scene.absent, k) && (scene.begin > (uint64_t)k * CHUNK ||
-					     scene.end < (uint64_t)(k + 1) * CHUNK))
+		if (has(scene.absent, k) &&
+		    (scene.begin > (uint64_t)k * CHUNK || scene.end < (uint64_t)(k + 1) * CHUNK))
 			return false;
 	return true;
 }
@@ -446,8 +449,8 @@ check_fewest_bytes(int redundant)
 	for (unsigned int cell = 0; cell < CELLS; cell++) {
 		uint32_t written = written_at(cell);
 
-		hull += written != 0 || (scene.plan.hull.begin < cell * CELL &&
-					 cell * CELL < scene.plan.hull.end);
+		hull += written != 0 ||
+			(scene.plan.hull.begin < cell * CELL && cell * CELL < scene.plan.hull.end);
 		for (int k = 0; k < scene.geometry.data_chunks; k++)
 			cells[k] += has(written, k);
 	}
@@ -464,8 +467,9 @@ check_fewest_bytes(int redundant)
 
 	bytes += (unsigned int)__builtin_popcount(scene.plan.read_redundancy) *
 		 (scene.plan.hull.end - scene.plan.hull.begin);
-	assert_int_equal(scene.plan.way, unfilled == 0 ? PLAN_FULL :
-			 rmw ? PLAN_RMW : PLAN_RECONSTRUCT);
+	assert_int_equal(scene.plan.way, unfilled == 0 ? PLAN_FULL
+					 : rmw	       ? PLAN_RMW
+						       : PLAN_RECONSTRUCT);
 	assert_int_equal(bytes, (rmw ? rmw_cells : gaps) * CELL);
 }
 
@@ -535,8 +539,8 @@ check_scene(void)
 		check_outcome(true);
 		lay_out(false);
 		do_as_planned();
-		assert_int_equal(scene.plan.proves_row, scene.geometry.level != 0 &&
-				 scene.end - scene.begin == CHUNK);
+		assert_int_equal(scene.plan.proves_row,
+				 scene.geometry.level != 0 && scene.end - scene.begin == CHUNK);
 		assert_true(!scene.plan.proves_row || fits_now());
 	}
 }
@@ -545,19 +549,24 @@ static void
 test_every_write_of_small_rows_does_what_it_should(void **state)
 {
 	for (size_t s = 0; s < sizeof(shapes) / sizeof(shapes[0]); s++)
-	for (int members = shapes[s].members_min; members <= shapes[s].members_max; members++) {
-		assert_int_equal(geometry_init(&scene.geometry, shapes[s].level, members, CHUNK, 512,
-					       64 * CHUNK), 0);
-		const uint64_t row_bytes = geometry_row_bytes(&scene.geometry);
+		for (int members = shapes[s].members_min; members <= shapes[s].members_max;
+		     members++) {
+			assert_int_equal(geometry_init(&scene.geometry, shapes[s].level, members,
+						       CHUNK, 512, 64 * CHUNK),
+					 0);
+			const uint64_t row_bytes = geometry_row_bytes(&scene.geometry);
 
-		for (scene.absent = 0; scene.absent < 1u << scene.geometry.width; scene.absent++)
-		for (int trust = ROW_PROVEN; trust <= ROW_DEFINED; trust++)
-		for (scene.begin = 0; scene.begin < row_bytes; scene.begin += CELL)
-		for (scene.end = scene.begin + CELL; scene.end <= row_bytes; scene.end += CELL) {
-			scene.trust = (enum row_trust)trust;
-			check_scene();
+			for (scene.absent = 0; scene.absent < 1u << scene.geometry.width;
+			     scene.absent++)
+				for (int trust = ROW_PROVEN; trust <= ROW_DEFINED; trust++)
+					for (scene.begin = 0; scene.begin < row_bytes;
+					     scene.begin += CELL)
+						for (scene.end = scene.begin + CELL;
+						     scene.end <= row_bytes; scene.end += CELL) {
+							scene.trust = (enum row_trust)trust;
+							check_scene();
+						}
 		}
-	}
 }
 
 /* Ends often fall on a border of chunks, and what is absent is sometimes touched, sometimes not. */
@@ -567,8 +576,8 @@ test_random_writes_of_wide_rows_do_what_they_should(void **state)
 	for (int i = 0; i < 10000; i++) {
 		int level = 5 + i % 2, members = 8 + (int)(random_number() % 25);
 
-		assert_int_equal(geometry_init(&scene.geometry, level, members, CHUNK, 512,
-					       64 * CHUNK), 0);
+		assert_int_equal(
+			geometry_init(&scene.geometry, level, members, CHUNK, 512, 64 * CHUNK), 0);
 		const uint32_t cells = scene.geometry.data_chunks * CELLS;
 
 		scene.begin = random_number() % cells;

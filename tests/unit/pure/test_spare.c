@@ -1,5 +1,5 @@
-/* The mark of a spare: what is written reads back, what is damaged or absurd is refused, and neither a
- * spare nor a member is ever taken for the other.
+/* The mark of a spare: what is written reads back, what is damaged or absurd is refused, and
+ * neither a spare nor a member is ever taken for the other.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -47,7 +47,7 @@ test_a_mark_reads_back_as_written(void **state)
 	spare_encode(&written, bytes);
 	assert_int_equal(spare_decode(bytes, &read), SUPERBLOCK_OK);
 	assert_memory_equal(&read, &written, sizeof(read));
-	memset(written.volume_uuid, 0, 16);	/* of all volumes */
+	memset(written.volume_uuid, 0, 16); /* of all volumes */
 	spare_encode(&written, bytes);
 	assert_int_equal(spare_decode(bytes, &read), SUPERBLOCK_OK);
 	assert_memory_equal(&read, &written, sizeof(read));
@@ -99,14 +99,14 @@ test_absurd_marks_are_refused_and_write_nothing(void **state)
 		{ 12, "\0\0\0\0", 4, SUPERBLOCK_CORRUPT },
 		{ 12, "\2\0\0\0", 4, SUPERBLOCK_UNSUPPORTED },
 		{ 12, "\1\0\0\1", 4, SUPERBLOCK_UNSUPPORTED },
-		{ 48, "\xff\xff\xff\0\0\0\0\0", 8, SUPERBLOCK_CORRUPT },	/* 16 MiB - 1 */
+		{ 48, "\xff\xff\xff\0\0\0\0\0", 8, SUPERBLOCK_CORRUPT }, /* 16 MiB - 1 */
 		{ 48, "\0\0\0\1\0\0\0\0", 8, SUPERBLOCK_OK },
 		{ 48, "\xff\xff\xff\xff\xff\xff\xff\x7f", 8, SUPERBLOCK_OK },
 		{ 48, "\0\0\0\0\0\0\0\x80", 8, SUPERBLOCK_CORRUPT },
 		{ 56, "\0\0\0\0", 4, SUPERBLOCK_CORRUPT },
 		{ 56, "\0\4\0\0", 4, SUPERBLOCK_CORRUPT },
 		{ 56, "\0\2\0\0", 4, SUPERBLOCK_OK },
-		{ 60, "\1", 1, SUPERBLOCK_OK },		/* reserved */
+		{ 60, "\1", 1, SUPERBLOCK_OK }, /* reserved */
 		{ 4095, "\1", 1, SUPERBLOCK_OK },
 	};
 

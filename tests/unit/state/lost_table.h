@@ -1,4 +1,6 @@
-/* lost_table.h - what the tests of the table of lost extents share: a volume, and tables that are checked and filled. */
+/* lost_table.h - what the tests of the table of lost extents share: a volume, and tables that are
+ * checked and filled.
+ */
 #ifndef IRAID_TEST_LOST_TABLE_H
 #define IRAID_TEST_LOST_TABLE_H
 
@@ -14,7 +16,7 @@
 
 #define ROLES 3
 #define GRANULES LAYOUT_LOST_GRANULES
-#define FAR_ROW 1000	/* what only fills the table stands behind this row */
+#define FAR_ROW 1000 /* what only fills the table stands behind this row */
 
 static const uint8_t volume_uuid[16] = "a volume";
 static struct geometry geometry;

@@ -1,5 +1,5 @@
-/* Who is started with whom: every mix of members in every condition, and the cases that once they go
- * wrong lose data silently (clones, replaced members, records of assemblies that crashed).
+/* Who is started with whom: every mix of members in every condition, and the cases that once they
+ * go wrong lose data silently (clones, replaced members, records of assemblies that crashed).
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -30,7 +30,9 @@ name_member(uint8_t *uuid, int number)
 	memset(uuid, 0x40 + number, 16);
 }
 
-/* The record of a volume all of whose members 0 .. count-1 are in sync; members have their roles' numbers. */
+/* The record of a volume all of whose members 0 .. count-1 are in sync; members have their roles'
+ * numbers.
+ */
 static struct superblock
 record_of(int level, int count)
 {
@@ -82,8 +84,8 @@ add_slot(struct scene *scene, enum presence presence)
 
 /* Member `number` as `role`, with this record as it was at `event`. */
 static int
-add_member(struct scene *scene, const struct superblock *record, int number, int role, uint64_t epoch,
-	   uint64_t event)
+add_member(struct scene *scene, const struct superblock *record, int number, int role,
+	   uint64_t epoch, uint64_t event)
 {
 	int slot = add_slot(scene, PRESENCE_EXAMINED);
 
@@ -126,7 +128,8 @@ check_always(const struct scene *scene)
 		assert_false(verdict->forced[i] && !in_sync);
 		assert_false(verdict->forced[i] && !input->force);
 		if (verdict->stale_set[i] >= 0)
-			assert_true(verdict->forced[i] || verdict->standing[i] == STANDING_OUT_OF_DATE ||
+			assert_true(verdict->forced[i] ||
+				    verdict->standing[i] == STANDING_OUT_OF_DATE ||
 				    verdict->standing[i] == STANDING_REBUILDING);
 		if (!in_sync)
 			continue;
@@ -143,7 +146,8 @@ check_always(const struct scene *scene)
 	if (starts) {
 		const struct superblock *newest = input->superblocks[verdict->newest];
 
-		const int borne = newest->level == 1 ? newest->member_count - 1 : newest->level == 5;
+		const int borne =
+			newest->level == 1 ? newest->member_count - 1 : newest->level == 5;
 
 		assert_true(trusted >= newest->member_count - borne);
 		assert_false(verdict->answer == ASSEMBLY_READY && trusted < newest->member_count &&
@@ -154,13 +158,16 @@ check_always(const struct scene *scene)
 /* --- every mix --- */
 
 enum kind {
-	ABSENT, AWAITED, REJECTED, ALIEN,
-	FRESH,			/* in sync, has the newest record */
-	LAGGING,		/* in sync, the last update did not reach it */
-	TRACKED,		/* left some time ago, a set says what it lacks */
-	UNTRACKED,		/* left some time ago, nothing is known */
-	FILLED,			/* came back, is being caught up, has the newest record */
-	FAILED,			/* tracked, not to come back by itself */
+	ABSENT,
+	AWAITED,
+	REJECTED,
+	ALIEN,
+	FRESH,	   /* in sync, has the newest record */
+	LAGGING,   /* in sync, the last update did not reach it */
+	TRACKED,   /* left some time ago, a set says what it lacks */
+	UNTRACKED, /* left some time ago, nothing is known */
+	FILLED,	   /* came back, is being caught up, has the newest record */
+	FAILED,	   /* tracked, not to come back by itself */
 	KINDS,
 };
 
@@ -179,7 +186,8 @@ build_mix(struct scene *scene, int level, int count, const enum kind *kinds)
 
 	for (int role = 0; role < count; role++) {
 		static const enum member_state states[KINDS] = {
-			[TRACKED] = MEMBER_OUT_OF_DATE, [FILLED] = MEMBER_REBUILDING,
+			[TRACKED] = MEMBER_OUT_OF_DATE,
+			[FILLED] = MEMBER_REBUILDING,
 			[FAILED] = MEMBER_FAULTY,
 		};
 
@@ -192,23 +200,36 @@ build_mix(struct scene *scene, int level, int count, const enum kind *kinds)
 		track(&record, sets++, role, role, states[kinds[role]]);
 	}
 	scene_begin(scene);
-	struct superblock before = record_of(level, count);	/* as those that left know it */
+	struct superblock before = record_of(level, count); /* as those that left know it */
 	for (int role = 0; role < count; role++) {
 		switch (kinds[role]) {
-		case ABSENT: add_slot(scene, PRESENCE_ABSENT); break;
-		case AWAITED: add_slot(scene, PRESENCE_AWAITED); break;
-		case REJECTED: add_slot(scene, PRESENCE_REJECTED); break;
+		case ABSENT:
+			add_slot(scene, PRESENCE_ABSENT);
+			break;
+		case AWAITED:
+			add_slot(scene, PRESENCE_AWAITED);
+			break;
+		case REJECTED:
+			add_slot(scene, PRESENCE_REJECTED);
+			break;
 		case ALIEN:
 			add_member(scene, &record, role, role, EPOCH + 5, EVENT);
 			scene->superblocks[role].volume_uuid[3] ^= 1;
 			break;
 		case FRESH:
-		case FILLED: add_member(scene, &record, role, role, EPOCH, EVENT); break;
-		case LAGGING: add_member(scene, &record, role, role, EPOCH, EVENT - 1); break;
+		case FILLED:
+			add_member(scene, &record, role, role, EPOCH, EVENT);
+			break;
+		case LAGGING:
+			add_member(scene, &record, role, role, EPOCH, EVENT - 1);
+			break;
 		case TRACKED:
 		case UNTRACKED:
-		case FAILED: add_member(scene, &before, role, role, EPOCH - 1, left_at(role)); break;
-		case KINDS: fail();
+		case FAILED:
+			add_member(scene, &before, role, role, EPOCH - 1, left_at(role));
+			break;
+		case KINDS:
+			fail();
 		}
 	}
 	return true;
@@ -247,10 +268,11 @@ static void
 check_standings(const struct scene *scene, const enum kind *kinds, unsigned int taken)
 {
 	static const enum standing standings[KINDS] = {
-		[ABSENT] = STANDING_UNKNOWN, [AWAITED] = STANDING_UNKNOWN, [REJECTED] = STANDING_UNKNOWN,
-		[ALIEN] = STANDING_UNKNOWN, [FRESH] = STANDING_IN_SYNC, [LAGGING] = STANDING_IN_SYNC,
+		[ABSENT] = STANDING_UNKNOWN,	  [AWAITED] = STANDING_UNKNOWN,
+		[REJECTED] = STANDING_UNKNOWN,	  [ALIEN] = STANDING_UNKNOWN,
+		[FRESH] = STANDING_IN_SYNC,	  [LAGGING] = STANDING_IN_SYNC,
 		[TRACKED] = STANDING_OUT_OF_DATE, [UNTRACKED] = STANDING_OBSOLETE,
-		[FILLED] = STANDING_REBUILDING, [FAILED] = STANDING_OUT_OF_DATE,
+		[FILLED] = STANDING_REBUILDING,	  [FAILED] = STANDING_OUT_OF_DATE,
 	};
 	int sets = 0;
 
@@ -282,8 +304,9 @@ check_mix(struct scene *scene, int level, int count, const enum kind *kinds)
 	decide(scene);
 	check_always(scene);
 	if (trusted + count_kind(kinds, count, FILLED) == 0)
-		return;		/* nobody has the record this mix is about */
-	if (force && scene->input.epoch_seen <= EPOCH + 1 && trusted < needed && trusted + forcible >= needed)
+		return; /* nobody has the record this mix is about */
+	if (force && scene->input.epoch_seen <= EPOCH + 1 && trusted < needed &&
+	    trusted + forcible >= needed)
 		taken = taken_by_force(kinds, count, needed - trusted);
 	if (taken != 0)
 		trusted = needed;
@@ -292,7 +315,8 @@ check_mix(struct scene *scene, int level, int count, const enum kind *kinds)
 	else
 		expected = trusted < count && awaited > 0 ? ASSEMBLY_DEGRADED : ASSEMBLY_READY;
 	assert_int_equal(scene->verdict.answer, expected);
-	if (expected == ASSEMBLY_DEGRADED)	/* any two are enough of three: two that are missing, or one and a place that was taken */
+	/* any two are enough of three: two that are missing, or one and a place that was taken */
+	if (expected == ASSEMBLY_DEGRADED)
 		assert_int_equal(scene->verdict.other_half, count - trusted + 1 >= needed);
 	check_standings(scene, kinds, taken);
 }
@@ -333,7 +357,9 @@ test_every_mix_of_five_members_is_judged_as_the_rules_say(void **state)
 	check_all_mixes(5, 5);
 }
 
-/* Members at any two moments of a volume's life, the mix of moments enumerated: the newest one's word counts. */
+/* Members at any two moments of a volume's life, the mix of moments enumerated: the newest one's
+ * word counts.
+ */
 static void
 test_of_every_mix_of_epochs_and_events_the_newest_rules(void **state)
 {
@@ -347,7 +373,8 @@ test_of_every_mix_of_epochs_and_events_the_newest_rules(void **state)
 			scene_begin(&scene);
 			for (int role = 0; role < count; role++) {
 				int moment = code >> 2 * role & 3;
-				uint64_t epoch = (uint64_t)(1 + moment / 2), event = (uint64_t)(9 - moment * 2);
+				uint64_t epoch = (uint64_t)(1 + moment / 2),
+					 event = (uint64_t)(9 - moment * 2);
 
 				add_member(&scene, &record, role, role, epoch, event);
 				if ((epoch << 8 | event) > top)
@@ -381,7 +408,9 @@ test_nothing_starts_while_nobody_is_there(void **state)
 	check_always(&scene);
 }
 
-/* Member 9 was given the place of member 0; of those who took that record, one is away and the other lost the copy. */
+/* Member 9 was given the place of member 0; of those who took that record, one is away and the
+ * other lost the copy.
+ */
 static void
 test_a_lost_copy_may_have_been_the_record_that_gave_a_place_away(void **state)
 {
@@ -399,7 +428,9 @@ test_a_lost_copy_may_have_been_the_record_that_gave_a_place_away(void **state)
 	assert_int_equal(decide(&scene)->answer, ASSEMBLY_READY);
 	assert_int_equal(scene.verdict.newest, target);
 	check_always(&scene);
-	/* With both copies it would have had it: nobody else did, so nothing was acknowledged under it. */
+	/* With both copies it would have had it: nobody else did, so nothing was acknowledged under
+	 * it.
+	 */
 	scene.input.copy_lost[survivor] = false;
 	assert_int_equal(decide(&scene)->answer, ASSEMBLY_REFUSED);
 	assert_int_equal(scene.verdict.newest, survivor);
@@ -616,7 +647,8 @@ test_of_two_devices_that_are_one_member_no_older_one_is_believed(void **state)
 	/* an old clone before and behind the member itself */
 	for (int variant = 0; variant < 2; variant++) {
 		scene_begin(&scene);
-		uint64_t first = variant == 0 ? EVENT - 7 : EVENT, second = variant == 1 ? EVENT - 7 : EVENT;
+		uint64_t first = variant == 0 ? EVENT - 7 : EVENT,
+			 second = variant == 1 ? EVENT - 7 : EVENT;
 		add_member(&scene, &record, 1, 1, EPOCH, first);
 		add_member(&scene, &record, 1, 1, EPOCH, second);
 		add_member(&scene, &record, 0, 0, EPOCH, EVENT);
@@ -636,7 +668,8 @@ test_of_two_devices_that_are_one_member_no_older_one_is_believed(void **state)
 		add_member(&scene, &record, 0, 0, EPOCH, EVENT);
 		if (others == 2)
 			add_member(&scene, &record, 2, 2, EPOCH, EVENT);
-		assert_int_equal(decide(&scene)->answer, others == 2 ? ASSEMBLY_READY : ASSEMBLY_REFUSED);
+		assert_int_equal(decide(&scene)->answer,
+				 others == 2 ? ASSEMBLY_READY : ASSEMBLY_REFUSED);
 		check_always(&scene);
 		assert_int_equal(scene.verdict.standing[0], STANDING_UNKNOWN);
 		assert_int_equal(scene.verdict.standing[1], STANDING_UNKNOWN);
@@ -681,14 +714,17 @@ test_of_a_member_and_its_copies_none_is_believed_if_two_are_equal(void **state)
 		add_member(&scene, &record, 1, 1, EPOCH, EVENT - (older >= 1));
 		assert_int_equal(decide(&scene)->answer, ASSEMBLY_READY);
 		check_always(&scene);
-		assert_int_equal(scene.verdict.standing[1], older == 2 ? STANDING_IN_SYNC : STANDING_UNKNOWN);
+		assert_int_equal(scene.verdict.standing[1],
+				 older == 2 ? STANDING_IN_SYNC : STANDING_UNKNOWN);
 		assert_int_equal(scene.verdict.standing[4], STANDING_UNKNOWN);
 		assert_int_equal(scene.verdict.standing[5], STANDING_UNKNOWN);
 		assert_int_equal(scene.verdict.distrusted, older == 2 ? 0 : 1u << 1);
 	}
 }
 
-/* It can't be used, but it is there: the copy is as old as it, older, or newer, and then it is the other one that is the copy. */
+/* It can't be used, but it is there: the copy is as old as it, older, or newer, and then it is the
+ * other one that is the copy.
+ */
 static void
 test_a_copy_is_not_the_member_because_that_has_changed(void **state)
 {
@@ -708,10 +744,13 @@ test_a_copy_is_not_the_member_because_that_has_changed(void **state)
 		assert_int_equal(decide(&scene)->answer, ASSEMBLY_READY);
 		check_always(&scene);
 		assert_int_equal(scene.verdict.standing[1], STANDING_UNKNOWN);
-		assert_int_equal(scene.verdict.standing[copy], writes == 6 ? STANDING_IN_SYNC : STANDING_UNKNOWN);
+		assert_int_equal(scene.verdict.standing[copy],
+				 writes == 6 ? STANDING_IN_SYNC : STANDING_UNKNOWN);
 		assert_int_equal(scene.verdict.distrusted, writes == 5 ? 1u << 1 : 0);
 		if (writes < 6)
-			assert_non_null(strstr(scene.verdict.fault[copy], writes == 5 ? "remove one of the two" : "remove this one"));
+			assert_non_null(
+				strstr(scene.verdict.fault[copy],
+				       writes == 5 ? "remove one of the two" : "remove this one"));
 	}
 }
 
@@ -721,7 +760,9 @@ test_member_older_than_it_acknowledged_is_not_trusted(void **state)
 	static struct scene scene;
 	struct superblock record = record_of(5, 3);
 
-	/* In sync by the record: one write too few of its superblock, just enough, more, and nothing known (0.1). */
+	/* In sync by the record: one write too few of its superblock, just enough, more, and
+	 * nothing known (0.1).
+	 */
 	for (uint64_t known = 0; known < 4; known++) {
 		bool honest = known <= 2;
 
@@ -733,12 +774,14 @@ test_member_older_than_it_acknowledged_is_not_trusted(void **state)
 		scene.superblocks[1].write_count = 2;
 		assert_int_equal(decide(&scene)->answer, ASSEMBLY_READY);
 		check_always(&scene);
-		assert_int_equal(scene.verdict.standing[1], honest ? STANDING_IN_SYNC : STANDING_OBSOLETE);
+		assert_int_equal(scene.verdict.standing[1],
+				 honest ? STANDING_IN_SYNC : STANDING_OBSOLETE);
 		assert_int_equal(scene.verdict.went_back[1], !honest);
 		assert_int_equal(scene.verdict.distrusted, honest ? 0 : 1u << 1);
 		assert_int_equal(scene.verdict.role[1], 1);
 	}
-	/* Two of three: refused, and the reason says why; by force it is taken, all of it suspect. */
+	/* Two of three: refused, and the reason says why; by force it is taken, all of it suspect.
+	 */
 	scene.superblocks[2].role = 7;
 	scene.input.presence[2] = PRESENCE_ABSENT;
 	assert_int_equal(decide(&scene)->answer, ASSEMBLY_REFUSED);
@@ -767,24 +810,29 @@ test_a_copy_that_cannot_be_read_may_have_held_one_write_more(void **state)
 			tracking.tracked[0].write_count = known;
 			for (int tracked = 0; tracked < 2; tracked++) {
 				const struct superblock *rules = tracked ? &tracking : &record;
-				enum standing good = tracked ? STANDING_OUT_OF_DATE : STANDING_IN_SYNC;
+				enum standing good =
+					tracked ? STANDING_OUT_OF_DATE : STANDING_IN_SYNC;
 
 				scene_begin(&scene);
 				add_member(&scene, rules, 0, 0, EPOCH, EVENT);
 				add_member(&scene, rules, 1, 1, EPOCH, EVENT - 1);
 				add_member(&scene, rules, 2, 2, EPOCH, EVENT);
 				scene.superblocks[1].write_count = 2;
-				scene.input.copy_lost[0] = true;	/* somebody else's: changes nothing */
+				/* somebody else's: changes nothing */
+				scene.input.copy_lost[0] = true;
 				scene.input.copy_lost[1] = lost;
 				decide(&scene);
 				check_always(&scene);
-				assert_int_equal(scene.verdict.standing[1], honest ? good : STANDING_OBSOLETE);
+				assert_int_equal(scene.verdict.standing[1],
+						 honest ? good : STANDING_OBSOLETE);
 				own = scene.superblocks[1];
 				assembly_judge(rules, &own, lost, &scene.verdict);
-				assert_int_equal(scene.verdict.standing[0], honest ? good : STANDING_OBSOLETE);
+				assert_int_equal(scene.verdict.standing[0],
+						 honest ? good : STANDING_OBSOLETE);
 			}
 		}
-	/* Two that are the same: the older may have been as new as the other, then nobody can tell. */
+	/* Two that are the same: the older may have been as new as the other, then nobody can tell.
+	 */
 	record.write_counts[1] = 0;
 	for (uint64_t more = 1; more <= 2; more++)
 		for (int lost = 0; lost < 2; lost++) {
@@ -824,8 +872,8 @@ test_force_prefers_the_newest_then_the_one_that_is_tracked(void **state)
 	assert_true(scene.verdict.forced[2] && scene.verdict.stale_set[2] == -1);
 }
 
-/* Four members at epoch 6.  An assembly of 0, 1 and 2 crashes when only 0 has its record; another one, of
- * 1, 2 and 3, by a gateway that knows nothing of it, runs: both are epoch 7.
+/* Four members at epoch 6.  An assembly of 0, 1 and 2 crashes when only 0 has its record; another
+ * one, of 1, 2 and 3, by a gateway that knows nothing of it, runs: both are epoch 7.
  */
 static void
 test_a_record_that_was_never_in_force_does_not_rule(void **state)
@@ -853,8 +901,9 @@ test_a_record_that_was_never_in_force_does_not_rule(void **state)
 	}
 }
 
-/* The same, but member 0 was there for several starts that crashed: its epoch is higher than that of the one that ran without it.  known:
- * the write counts of the others that it had seen; they have written `more` since.
+/* The same, but member 0 was there for several starts that crashed: its epoch is higher than that
+ * of the one that ran without it.  known: the write counts of the others that it had seen; they
+ * have written `more` since.
  */
 static void
 rule_after_starts_in_vain(uint64_t known, uint64_t more, enum member_state state, bool denied)
@@ -880,7 +929,9 @@ rule_after_starts_in_vain(uint64_t known, uint64_t more, enum member_state state
 	assert_int_equal(scene.verdict.standing[0], denied ? STANDING_OBSOLETE : STANDING_IN_SYNC);
 	scene.input.presence[1] = scene.input.presence[2] = PRESENCE_ABSENT;
 	assert_int_equal(decide(&scene)->newest == 0, !denied);
-	/* Whatever was in its other one: where this one is later than the record of member 0, it did not take that. */
+	/* Whatever was in its other one: where this one is later than the record of member 0, it
+	 * did not take that.
+	 */
 	scene.input.copy_lost[3] = true;
 	assert_int_equal(decide(&scene)->newest == 0, !denied);
 }
@@ -900,8 +951,9 @@ test_a_start_that_never_ran_does_not_rule_by_its_epoch(void **state)
 	rule_after_starts_in_vain(0, 5, MEMBER_MISSING, false);
 }
 
-/* A place was given back, and 1 alone, whose it is, had heard of it; others started in vain with 9, to whom it had been given, and then 1
- * ran again with the rest, a moment.  Of their superblocks 9 knows those by which it had the place.
+/* A place was given back, and 1 alone, whose it is, had heard of it; others started in vain with 9,
+ * to whom it had been given, and then 1 ran again with the rest, a moment.  Of their superblocks 9
+ * knows those by which it had the place.
  */
 static void
 test_of_the_same_epoch_one_later_write_denies_a_record(void **state)
@@ -918,16 +970,18 @@ test_of_the_same_epoch_one_later_write_denies_a_record(void **state)
 		scene_begin(&scene);
 		add_member(&scene, &crashed, 9, 1, EPOCH, EVENT + 1);
 		for (int role = 0; role < 3; role++)
-			scene.superblocks[add_member(&scene, &ran, role, role, EPOCH, EVENT)].write_count = count;
+			scene.superblocks[add_member(&scene, &ran, role, role, EPOCH, EVENT)]
+				.write_count = count;
 		scene.superblocks[0].write_count = 11;
 		assert_int_equal(decide(&scene)->newest != 0, count > 10);
-		assert_int_equal(scene.verdict.standing[2], count > 10 ? STANDING_IN_SYNC : STANDING_OBSOLETE);
+		assert_int_equal(scene.verdict.standing[2],
+				 count > 10 ? STANDING_IN_SYNC : STANDING_OBSOLETE);
 		check_always(&scene);
 	}
 }
 
-/* Two starts of 0 and 1 crash when only 0 has their record; 1 and 2, by a gateway that knows nothing of them, run, and 1 is dead.  More
- * writes of its superblock are known to 2 than to 0.
+/* Two starts of 0 and 1 crash when only 0 has their record; 1 and 2, by a gateway that knows
+ * nothing of them, run, and 1 is dead.  More writes of its superblock are known to 2 than to 0.
  */
 static void
 test_who_is_dead_went_on_without_a_record_that_was_never_in_force(void **state)
@@ -958,7 +1012,8 @@ test_who_is_dead_went_on_without_a_record_that_was_never_in_force(void **state)
 	}
 }
 
-/* A member that has the superblock of the time when another was out, and is back where it was then. */
+/* A member that has the superblock of the time when another was out, and is back where it was then.
+ */
 static void
 test_whose_superblock_was_put_back_denies_no_record(void **state)
 {
@@ -982,7 +1037,9 @@ test_whose_superblock_was_put_back_denies_no_record(void **state)
 	}
 }
 
-/* Whose superblock was set back (restored from a copy, say) can't outvote the newest by its old complaints. */
+/* Whose superblock was set back (restored from a copy, say) can't outvote the newest by its old
+ * complaints.
+ */
 static void
 test_a_record_of_an_older_epoch_proves_nothing(void **state)
 {
@@ -1037,16 +1094,19 @@ test_reasons_name_the_remedy(void **state)
 	scene_begin(&scene);
 	add_member(&scene, &record, 0, 0, EPOCH, EVENT);
 	add_member(&scene, &before, 1, 1, EPOCH, 3);
-	assert_string_equal(decide(&scene)->reason, "1 of 3 members can be trusted, 2 are needed: start with "
-			    "--force to take those out of date as they stand: what was written since they "
-			    "left is lost");
+	assert_string_equal(
+		decide(&scene)->reason,
+		"1 of 3 members can be trusted, 2 are needed: start with --force to take those out "
+		"of date as they stand: what was written since they left is lost");
 	scene.input.presence[1] = PRESENCE_REJECTED;
-	assert_string_equal(decide(&scene)->reason, "1 of 3 members can be trusted, 2 are needed: bring back "
-			    "those that are missing");
+	assert_string_equal(decide(&scene)->reason,
+			    "1 of 3 members can be trusted, 2 are needed: bring back those that "
+			    "are missing");
 	scene.input.epoch_seen = UINT64_MAX;
-	assert_string_equal(decide(&scene)->reason, "these members are of epoch 7, this gateway has run "
-			    "epoch 18446744073709551615: newer ones are missing; start with --force to lose "
-			    "what only they hold");
+	assert_string_equal(
+		decide(&scene)->reason,
+		"these members are of epoch 7, this gateway has run epoch 18446744073709551615: "
+		"newer ones are missing; start with --force to lose what only they hold");
 	scene.input.presence[1] = PRESENCE_AWAITED;
 	assert_non_null(strstr(decide(&scene)->reason, "waiting for them"));
 }
@@ -1116,16 +1176,22 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_every_mix_of_three_and_four_members_is_judged_as_the_rules_say),
+		cmocka_unit_test(
+			test_every_mix_of_three_and_four_members_is_judged_as_the_rules_say),
 		cmocka_unit_test(test_every_mix_of_five_members_is_judged_as_the_rules_say),
 		cmocka_unit_test(test_of_every_mix_of_epochs_and_events_the_newest_rules),
 		cmocka_unit_test(test_nothing_starts_while_nobody_is_there),
 		cmocka_unit_test(test_a_lost_copy_may_have_been_the_record_that_gave_a_place_away),
-		cmocka_unit_test(test_a_device_that_has_changed_may_be_the_last_who_knows_that_the_others_are_out),
-		cmocka_unit_test(test_what_members_lack_is_not_known_where_a_device_that_has_changed_says_who_is_out),
-		cmocka_unit_test(test_an_old_copy_of_the_device_that_has_changed_does_not_speak_for_it),
-		cmocka_unit_test(test_a_member_that_went_back_does_not_speak_for_the_device_that_has_changed),
-		cmocka_unit_test(test_a_device_that_has_changed_says_nothing_of_those_it_calls_in_sync),
+		cmocka_unit_test(
+			test_a_device_that_has_changed_may_be_the_last_who_knows_that_the_others_are_out),
+		cmocka_unit_test(
+			test_what_members_lack_is_not_known_where_a_device_that_has_changed_says_who_is_out),
+		cmocka_unit_test(
+			test_an_old_copy_of_the_device_that_has_changed_does_not_speak_for_it),
+		cmocka_unit_test(
+			test_a_member_that_went_back_does_not_speak_for_the_device_that_has_changed),
+		cmocka_unit_test(
+			test_a_device_that_has_changed_says_nothing_of_those_it_calls_in_sync),
 		cmocka_unit_test(test_spares_and_further_slots_are_not_waited_for),
 		cmocka_unit_test(test_a_replaced_member_is_obsolete_even_if_forced),
 		cmocka_unit_test(test_targets_of_rebuilds_are_known_and_never_forced),

@@ -1,9 +1,10 @@
-/* The region map in memory against a model that knows every row's version on every member, and
- * what stands in every member's map.  Members leave, come back, are filled and leave again; map writes
- * are torn; caches are lost; the gateway crashes at any step and goes on with what any one member's map says.
+/* The region map in memory against a model that knows every row's version on every member, and what
+ * stands in every member's map.  Members leave, come back, are filled and leave again; map writes
+ * are torn; caches are lost; the gateway crashes at any step and goes on with what any one member's
+ * map says.
  *
- * The model sends the map as engine/record/marks.c does: one batch at a time, narrowed when it is sent,
- * durable when all have it.
+ * The model sends the map as engine/record/marks.c does: one batch at a time, narrowed when it is
+ * sent, durable when all have it.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -31,15 +32,15 @@ struct write {
 	enum write_phase phase;
 	uint64_t row;
 	uint32_t region;
-	bool suspect;		/* so it reads the whole row, and proves it */
-	bool to_target;		/* seen when it was issued */
+	bool suspect;	/* so it reads the whole row, and proves it */
+	bool to_target; /* seen when it was issued */
 };
 
 struct device {
 	bool in_sync;
-	int set;			/* tracked in it, or -1 */
-	bool recorded;			/* superblocks say that it is tracked */
-	uint32_t version[ROWS_MAX];	/* that it has in its cache, and on its medium */
+	int set;		    /* tracked in it, or -1 */
+	bool recorded;		    /* superblocks say that it is tracked */
+	uint32_t version[ROWS_MAX]; /* that it has in its cache, and on its medium */
 	uint32_t stable[ROWS_MAX];
 	uint8_t map[3 * LAYOUT_MAP_BLOCK_BYTES];
 };
@@ -49,14 +50,14 @@ struct world {
 	struct device devices[DEVICES];
 	uint64_t rows;
 	uint32_t region_rows;
-	uint32_t version[ROWS_MAX];	/* of the last write that is complete */
-	uint32_t flushed[ROWS_MAX];	/* newest version that all in-sync members have stable */
-	bool doubt[ROWS_MAX];		/* parity may not fit */
-	bool written[REGIONS_MAX];	/* a write was ever issued to the region, */
-	bool row_written[ROWS_MAX];	/* and to the row */
+	uint32_t version[ROWS_MAX]; /* of the last write that is complete */
+	uint32_t flushed[ROWS_MAX]; /* newest version that all in-sync members have stable */
+	bool doubt[ROWS_MAX];	    /* parity may not fit */
+	bool written[REGIONS_MAX];  /* a write was ever issued to the region, */
+	bool row_written[ROWS_MAX]; /* and to the row */
 	struct write writes[WRITES];
-	int target;			/* device, or -1 */
-	bool target_marking;		/* all of it is to be copied: that is not durable yet */
+	int target;	     /* device, or -1 */
+	bool target_marking; /* all of it is to be copied: that is not durable yet */
 	/* the batch that is under way */
 	bool sending;
 	bool in_batch[3];
@@ -65,7 +66,7 @@ struct world {
 	/* the flush that is under way */
 	bool cleaning;
 	uint32_t clean_version[ROWS_MAX];
-	uint32_t clean_copied[ROWS_MAX];	/* on the target when it began */
+	uint32_t clean_copied[ROWS_MAX]; /* on the target when it began */
 	uint32_t crashes, completions, cleaned;
 };
 
@@ -124,7 +125,8 @@ check_map(const struct device *member)
 
 	for (uint32_t block = 0; block < block_count(); block++)
 		assert_int_equal(map_block_decode(member->map + block * LAYOUT_MAP_BLOCK_BYTES,
-						  world.intent.regions, block, uuid, flags), 0);
+						  world.intent.regions, block, uuid, flags),
+				 0);
 	for (uint64_t row = 0; row < world.rows; row++) {
 		uint32_t region = (uint32_t)(row / world.region_rows);
 		uint8_t said = flags[region];
@@ -152,7 +154,8 @@ check_memory(void)
 		if (world.doubt[row] && !in_flight(row))
 			assert_true(intent_row_suspect(intent, row));
 		if (world.target >= 0 && intent_row_on_target(intent, row) && !in_flight(row))
-			assert_int_equal(world.devices[world.target].version[row], world.version[row]);
+			assert_int_equal(world.devices[world.target].version[row],
+					 world.version[row]);
 	}
 	if (world.target < 0)
 		assert_int_equal(intent_next_stale(intent, 0), -1);
@@ -183,9 +186,11 @@ send_batch(void)
 			continue;
 		world.sending = true;
 		intent->block_dirty[block] = false;
-		for (uint32_t i = first; i < first + LAYOUT_REGIONS_PER_BLOCK && i < intent->regions; i++)
+		for (uint32_t i = first;
+		     i < first + LAYOUT_REGIONS_PER_BLOCK && i < intent->regions; i++)
 			intent->durable[i] =
-				(intent->durable[i] & intent->flags[i] & (REGION_DIRTY | REGION_STALE_ANY)) |
+				(intent->durable[i] & intent->flags[i] &
+				 (REGION_DIRTY | REGION_STALE_ANY)) |
 				((intent->durable[i] | intent->flags[i]) & REGION_UNWRITTEN);
 		map_block_encode(intent->flags, intent->regions, block, 1, uuid,
 				 world.batch + block * LAYOUT_MAP_BLOCK_BYTES);
@@ -201,7 +206,8 @@ tear_batch(uint32_t chance)
 	for (uint32_t block = 0; world.sending && block < block_count(); block++)
 		for (uint32_t granule = 0; world.in_batch[block] && granule < 8; granule++)
 			for (int d = 0; d < DEVICES; d++) {
-				size_t at = block * LAYOUT_MAP_BLOCK_BYTES + granule * LAYOUT_GRANULE_BYTES;
+				size_t at = block * LAYOUT_MAP_BLOCK_BYTES +
+					    granule * LAYOUT_GRANULE_BYTES;
 
 				if (world.goes_to[d] && below(4) < chance)
 					memcpy(world.devices[d].map + at, world.batch + at,
@@ -224,8 +230,8 @@ batch_answered(void)
 		if (failed)
 			intent->block_dirty[block] = true;
 		else
-			map_block_decode(world.batch + block * LAYOUT_MAP_BLOCK_BYTES, intent->regions,
-					 block, uuid, intent->durable);
+			map_block_decode(world.batch + block * LAYOUT_MAP_BLOCK_BYTES,
+					 intent->regions, block, uuid, intent->durable);
 	}
 	world.sending = false;
 }
@@ -402,7 +408,8 @@ member_leaves(void)
 	world.intent.absent |= REGION_STALE(set);
 	intent_member_lost(&world.intent, true);
 	for (uint64_t row = 0; row < world.rows; row++)
-		if (world.doubt[row] && !in_flight(row) && !intent_row_suspect(&world.intent, row)) {
+		if (world.doubt[row] && !in_flight(row) &&
+		    !intent_row_suspect(&world.intent, row)) {
 			/* fresh: nothing was there, so parity defines it */
 			assert_false(world.row_written[row]);
 			world.doubt[row] = false;
@@ -421,7 +428,7 @@ target_begins(void)
 	if (device->set < 0)
 		all = true;
 	if (all && device->set >= 0)
-		return;		/* who is tracked catches up by what is known */
+		return; /* who is tracked catches up by what is known */
 	if (device->set < 0) {
 		device->set = free_set();
 		if (device->set < 0)
@@ -589,7 +596,7 @@ crash(void)
 	uint8_t tracked = 0;
 
 	tear_batch(below(5));
-	check_world();		/* with what has just reached the maps */
+	check_world(); /* with what has just reached the maps */
 	world.sending = false;
 	world.cleaning = false;
 	if (caches_lost && world.target >= 0)
@@ -645,25 +652,69 @@ static void
 step(void)
 {
 	switch (below(40)) {
-	case 0: case 1: case 2: case 3: case 4: case 5: write_begin(); break;
-	case 6: case 7: case 8: case 9: case 10: case 11:
+	case 0:
+	case 1:
+	case 2:
+	case 3:
+	case 4:
+	case 5:
+		write_begin();
+		break;
+	case 6:
+	case 7:
+	case 8:
+	case 9:
+	case 10:
+	case 11:
 		write_issue(&world.writes[below(WRITES)]);
 		break;
-	case 12: case 13: case 14: case 15: case 16: case 17:
+	case 12:
+	case 13:
+	case 14:
+	case 15:
+	case 16:
+	case 17:
 		write_done(&world.writes[below(WRITES)]);
 		break;
-	case 18: case 19: case 20:
+	case 18:
+	case 19:
+	case 20:
 		if (!world.sending)
 			send_batch();
 		break;
-	case 21: case 22: case 23: batch_answered(); break;
-	case 24: case 25: clean_begin(); break;
-	case 26: case 27: clean_end(); break;
-	case 28: resync(); break;
-	case 29: member_leaves(); break;
-	case 30: target_begins(); break;
-	case 31: case 32: case 33: case 34: case 35: copy_row(); break;
-	case 36: case 37: target_goes_on(); break;
+	case 21:
+	case 22:
+	case 23:
+		batch_answered();
+		break;
+	case 24:
+	case 25:
+		clean_begin();
+		break;
+	case 26:
+	case 27:
+		clean_end();
+		break;
+	case 28:
+		resync();
+		break;
+	case 29:
+		member_leaves();
+		break;
+	case 30:
+		target_begins();
+		break;
+	case 31:
+	case 32:
+	case 33:
+	case 34:
+	case 35:
+		copy_row();
+		break;
+	case 36:
+	case 37:
+		target_goes_on();
+		break;
 	case 38:
 		if (below(4) == 0)
 			target_leaves();
@@ -690,7 +741,8 @@ come_to_rest(void)
 			send_batch();
 		for (int tries = 0; tries < 20 && world.sending; tries++)
 			batch_answered();
-		for (uint32_t i = 0; i < 2 * world.intent.regions && world.intent.suspect_count > 0; i++)
+		for (uint32_t i = 0; i < 2 * world.intent.regions && world.intent.suspect_count > 0;
+		     i++)
 			resync();
 		for (uint64_t i = 0; i < 2 * world.rows; i++)
 			copy_row();
@@ -702,7 +754,7 @@ come_to_rest(void)
 	}
 	check_world();
 	for (int i = 0; i < WRITES; i++)
-		assert_int_equal(world.writes[i].phase, IDLE);	/* none waits for ever */
+		assert_int_equal(world.writes[i].phase, IDLE); /* none waits for ever */
 	assert_int_equal(world.intent.dirty_count, 0);
 	assert_int_equal(world.intent.suspect_count, 0);
 	assert_int_equal(world.intent.stale_count, 0);
@@ -745,7 +797,8 @@ test_nothing_is_forgotten_in_small_volumes(void **state)
 		completions += world.completions;
 		cleaned += world.cleaned;
 	}
-	print_message("%u crashes, %u members filled, %u regions cleaned\n", crashes, completions, cleaned);
+	print_message("%u crashes, %u members filled, %u regions cleaned\n", crashes, completions,
+		      cleaned);
 	assert_true(crashes > 0 && completions > 0 && cleaned > 0);
 }
 
@@ -760,12 +813,13 @@ test_nothing_is_forgotten_across_map_blocks(void **state)
 static void
 test_growth_keeps_what_is_known(void **state)
 {
-	const uint8_t absent = REGION_STALE(1), fresh = REGION_DIRTY | REGION_UNWRITTEN | REGION_STALE(1);
+	const uint8_t absent = REGION_STALE(1),
+		      fresh = REGION_DIRTY | REGION_UNWRITTEN | REGION_STALE(1);
 	struct intent *intent = &world.intent;
 
 	assert_int_equal(intent_init(intent, 10, 4), 0);
 	intent->absent = absent;
-	assert_int_equal(intent_grow(intent, 11, true), 0);	/* within the last region */
+	assert_int_equal(intent_grow(intent, 11, true), 0); /* within the last region */
 	assert_int_equal(intent->regions, 3);
 	assert_int_equal(intent_grow(intent, 23, true), 0);
 	assert_int_equal(intent->regions, 6);
@@ -777,8 +831,9 @@ test_growth_keeps_what_is_known(void **state)
 	assert_int_equal(intent->dirty_count, 3);
 	for (uint32_t region = 3; region < 6; region++) {
 		assert_int_equal(intent->flags[region], fresh);
-		assert_true(intent_row_suspect(intent, region * 4) && intent_row_fresh(intent, region * 4));
-		assert_false(intent_begin(intent, region));	/* its mark is not durable yet */
+		assert_true(intent_row_suspect(intent, region * 4) &&
+			    intent_row_fresh(intent, region * 4));
+		assert_false(intent_begin(intent, region)); /* its mark is not durable yet */
 		intent_end(intent, region);
 	}
 	assert_false(intent_row_suspect(intent, 11));
@@ -790,14 +845,16 @@ test_growth_keeps_what_is_known(void **state)
 	intent_destroy(intent);
 
 	assert_int_equal(intent_init(intent, 10, 4), 0);
-	assert_int_equal(intent_grow(intent, 23, false), 0);	/* level 0 */
+	assert_int_equal(intent_grow(intent, 23, false), 0); /* level 0 */
 	assert_int_equal(intent->flags[5], 0);
 	assert_int_equal(intent->suspect_count, 0);
-	assert_true(intent->block_dirty[0]);			/* all the same: their granules have to be there */
+	/* all the same: their granules have to be there */
+	assert_true(intent->block_dirty[0]);
 }
 
-/* Whoever is being filled is not absent, but its place has nobody in sync: what is missing there is what parity makes of it.  So a lost
- * cache makes doubtful what was written since the last flush, and no other row of a region that was fresh.
+/* Whoever is being filled is not absent, but its place has nobody in sync: what is missing there is
+ * what parity makes of it.  So a lost cache makes doubtful what was written since the last flush,
+ * and no other row of a region that was fresh.
  */
 static void
 test_what_was_written_stays_proven_while_its_place_is_filled(void **state)
@@ -806,7 +863,7 @@ test_what_was_written_stays_proven_while_its_place_is_filled(void **state)
 
 	assert_int_equal(intent_init(intent, 4, 4), 0);
 	assert_int_equal(intent_grow(intent, 8, true), 0);
-	intent_region_proven(intent, 1);		/* a resync was there */
+	intent_region_proven(intent, 1); /* a resync was there */
 	intent_begin(intent, 1);
 	intent_note_rows(intent, 4, 4);
 	intent_end(intent, 1);
@@ -823,9 +880,10 @@ test_what_was_written_stays_proven_while_its_place_is_filled(void **state)
 	assert_true(intent_row_suspect(intent, 5));
 }
 
-/* Whoever is filled has that region, or not yet, when a cache is lost that took parity along which a resync has just made: what was copied
- * was made with it.  A write of a row may have failed before the member went.  Nothing is lost but what was written since the last flush,
- * and the other rows are what parity makes of them.
+/* Whoever is filled has that region, or not yet, when a cache is lost that took parity along which
+ * a resync has just made: what was copied was made with it.  A write of a row may have failed
+ * before the member went.  Nothing is lost but what was written since the last flush, and the other
+ * rows are what parity makes of them.
  */
 static void
 lose_parity_beside_target(bool copied, bool written, bool left, bool failed)
@@ -846,9 +904,9 @@ lose_parity_beside_target(bool copied, bool written, bool left, bool failed)
 	intent_member_lost(intent, true);
 	for (uint64_t row = 4; row < 8; row++)
 		assert_int_equal(intent_row_losable(intent, row), failed && row == 7);
-	intent_region_proven(intent, 1);	/* what failed is on record */
+	intent_region_proven(intent, 1); /* what failed is on record */
 	intent_target_begin(intent, REGION_STALE(0), false, false);
-	for (uint64_t row = 4; copied && row < 6; row++)	/* some of it is enough */
+	for (uint64_t row = 4; copied && row < 6; row++) /* some of it is enough */
 		intent_row_copied(intent, row);
 	intent_begin(intent, 1);
 	if (written)
@@ -877,8 +935,9 @@ test_what_was_filled_before_a_cache_took_parity_along_is_compared(void **state)
 		lose_parity_beside_target(i & 1, i & 2, i & 4, i & 8);
 }
 
-/* Members come back one after the other, each without its cache, before it is on record what the first one lost: what parity makes of
- * rows that nobody wrote is what is missing there, the second time, too.
+/* Members come back one after the other, each without its cache, before it is on record what the
+ * first one lost: what parity makes of rows that nobody wrote is what is missing there, the second
+ * time, too.
  */
 static void
 test_what_is_settled_stays_so_when_another_cache_is_lost(void **state)
@@ -887,7 +946,7 @@ test_what_is_settled_stays_so_when_another_cache_is_lost(void **state)
 
 	assert_int_equal(intent_init(intent, 4, 4), 0);
 	assert_int_equal(intent_grow(intent, 8, true), 0);
-	intent_region_proven(intent, 1);		/* a resync was there */
+	intent_region_proven(intent, 1); /* a resync was there */
 	intent->absent = REGION_STALE(0);
 	intent_member_lost(intent, true);
 	intent_begin(intent, 1);
@@ -898,12 +957,14 @@ test_what_is_settled_stays_so_when_another_cache_is_lost(void **state)
 		for (uint64_t row = 4; row < 8; row++)
 			assert_int_equal(intent_row_suspect(intent, row), row == 5);
 	}
-	intent_suspect_dirty(intent, true, false);	/* P and Q may make two things of it */
+	intent_suspect_dirty(intent, true, false); /* P and Q may make two things of it */
 	for (uint64_t row = 4; row < 8; row++)
 		assert_true(intent_row_suspect(intent, row));
 }
 
-/* A cache took parity along that a resync had made, somebody writes there, and another cache is lost: only what was written may be. */
+/* A cache took parity along that a resync had made, somebody writes there, and another cache is
+ * lost: only what was written may be.
+ */
 static void
 test_what_is_defined_stays_so_when_another_cache_is_lost(void **state)
 {
@@ -922,7 +983,8 @@ test_what_is_defined_stays_so_when_another_cache_is_lost(void **state)
 			intent_row_copied(intent, row);
 		intent_suspect_dirty(intent, true, true);
 		for (uint64_t row = 4; row < 8; row++)
-			assert_true(intent_row_suspect(intent, row) && intent_row_defined(intent, row));
+			assert_true(intent_row_suspect(intent, row) &&
+				    intent_row_defined(intent, row));
 		intent_begin(intent, 1);
 		for (int losses = 0; losses < 3; losses++) {
 			intent_suspect_dirty(intent, true, true);
@@ -930,7 +992,9 @@ test_what_is_defined_stays_so_when_another_cache_is_lost(void **state)
 				const bool written = losses > 0 && row == 5;
 
 				assert_int_equal(intent_row_losable(intent, row), written);
-				assert_int_equal(intent_row_suspect(intent, row) && !intent_row_defined(intent, row), written);
+				assert_int_equal(intent_row_suspect(intent, row) &&
+							 !intent_row_defined(intent, row),
+						 written);
 			}
 			intent_note_rows(intent, 5, 5);
 		}
@@ -939,7 +1003,9 @@ test_what_is_defined_stays_so_when_another_cache_is_lost(void **state)
 	}
 }
 
-/* Of two regions that nobody had written a resync has made the parity, and one was clean since; a row of each is written. */
+/* Of two regions that nobody had written a resync has made the parity, and one was clean since; a
+ * row of each is written.
+ */
 static void
 test_what_a_resync_just_made_goes_with_a_cache(void **state)
 {
@@ -965,11 +1031,14 @@ test_what_a_resync_just_made_goes_with_a_cache(void **state)
 	}
 }
 
-/* One region was dirty before the start, and is written again; nobody had written the other two, of which the last is clean. */
+/* One region was dirty before the start, and is written again; nobody had written the other two, of
+ * which the last is clean.
+ */
 static void
 test_what_was_left_in_a_cache_takes_along_nothing_that_was_written_since(void **state)
 {
-	static const uint8_t flags[] = { REGION_DIRTY, REGION_DIRTY | REGION_UNWRITTEN, REGION_UNWRITTEN };
+	static const uint8_t flags[] = { REGION_DIRTY, REGION_DIRTY | REGION_UNWRITTEN,
+					 REGION_UNWRITTEN };
 	struct intent *intent = &world.intent;
 
 	(void)state;
@@ -985,7 +1054,8 @@ test_what_was_left_in_a_cache_takes_along_nothing_that_was_written_since(void **
 		}
 		assert_int_equal(intent_suspect_left(intent, settled, settled), 1);
 		for (uint64_t row = 0; row < 12; row++) {
-			assert_int_equal(intent_row_suspect(intent, row), row < 4 || (row < 8 && !settled));
+			assert_int_equal(intent_row_suspect(intent, row),
+					 row < 4 || (row < 8 && !settled));
 			assert_int_equal(intent_row_losable(intent, row), row < 4);
 		}
 		intent_destroy(intent);
@@ -1012,7 +1082,9 @@ __wrap_calloc(size_t count, size_t bytes)
 	return memory_refused ? NULL : __real_calloc(count, bytes);
 }
 
-/* Two regions: the first is not fresh, nothing is suspect; one row each was written, and a flush covered it. */
+/* Two regions: the first is not fresh, nothing is suspect; one row each was written, and a flush
+ * covered it.
+ */
 static void
 begin_flushed(struct intent *intent)
 {
@@ -1039,7 +1111,7 @@ test_what_was_flushed_is_not_lost_with_a_cache_for_want_of_memory(void **state)
 		begin_flushed(intent);
 		memory_refused = true;
 		while (row_bits_take(&intent->bits) != NULL)
-			;	/* the reserve is not for all regions of a large volume */
+			; /* the reserve is not for all regions of a large volume */
 		assert_int_equal(intent_suspect_dirty(intent, true, bare), 0);
 		memory_refused = false;
 		for (uint64_t row = 0; row < 8; row++) {
@@ -1050,8 +1122,8 @@ test_what_was_flushed_is_not_lost_with_a_cache_for_want_of_memory(void **state)
 	}
 }
 
-/* Nothing is fresh but what has grown; a row of each region is written, and may be lost with a cache; in the first one it is then
- * proven, more than once.
+/* Nothing is fresh but what has grown; a row of each region is written, and may be lost with a
+ * cache; in the first one it is then proven, more than once.
  */
 static void
 test_rows_are_told_apart_without_memory(void **state)
@@ -1087,7 +1159,9 @@ test_rows_are_told_apart_without_memory(void **state)
 	intent_destroy(intent);
 }
 
-/* What row 1 of each region lost is on record, and all of the region is what the others make of it; then row 2 is in doubt. */
+/* What row 1 of each region lost is on record, and all of the region is what the others make of it;
+ * then row 2 is in doubt.
+ */
 static void
 test_rows_of_a_defined_region_are_told_apart_without_memory(void **state)
 {
@@ -1120,13 +1194,14 @@ test_rows_of_a_defined_region_are_told_apart_without_memory(void **state)
 	intent_destroy(intent);
 }
 
-/* A region was never written, another was; each is stale on who is taken by force, or on nobody known.  If all maps are of an older
- * time, the first may have been written since.
+/* A region was never written, another was; each is stale on who is taken by force, or on nobody
+ * known.  If all maps are of an older time, the first may have been written since.
  */
 static void
 test_what_is_forced_is_written_unless_a_map_of_today_says_no(void **state)
 {
-	static const uint8_t flags[] = { REGION_UNWRITTEN | REGION_STALE(0), REGION_STALE(0), REGION_UNWRITTEN };
+	static const uint8_t flags[] = { REGION_UNWRITTEN | REGION_STALE(0), REGION_STALE(0),
+					 REGION_UNWRITTEN };
 	struct intent *intent = &world.intent;
 
 	for (int known = 0; known <= 1; known++)
@@ -1171,7 +1246,9 @@ test_what_is_made_beside_a_forced_member_goes_with_a_cache(void **state)
 	}
 }
 
-/* What somebody wrote to rows whose whole region became suspect may be on record as lost by now, so it stays doubted when it is settled. */
+/* What somebody wrote to rows whose whole region became suspect may be on record as lost by now, so
+ * it stays doubted when it is settled.
+ */
 static void
 test_doubt_of_whole_regions_stays(void **state)
 {
@@ -1191,7 +1268,9 @@ test_doubt_of_whole_regions_stays(void **state)
 	assert_false(intent_regions_doubted_since(intent, 4, 7, intent->doubts));
 }
 
-/* Whoever works on rows of the region took them for copied; of other regions, and of one of which nothing was, nothing changes. */
+/* Whoever works on rows of the region took them for copied; of other regions, and of one of which
+ * nothing was, nothing changes.
+ */
 static void
 test_what_counts_as_copied_no_more_is_doubted_in_its_region_only(void **state)
 {
@@ -1231,22 +1310,39 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_teardown(test_nothing_is_forgotten_in_small_volumes, name_the_seed),
-		cmocka_unit_test_teardown(test_nothing_is_forgotten_across_map_blocks, name_the_seed),
+		cmocka_unit_test_teardown(test_nothing_is_forgotten_in_small_volumes,
+					  name_the_seed),
+		cmocka_unit_test_teardown(test_nothing_is_forgotten_across_map_blocks,
+					  name_the_seed),
 		cmocka_unit_test_teardown(test_growth_keeps_what_is_known, name_the_seed),
-		cmocka_unit_test_teardown(test_what_was_written_stays_proven_while_its_place_is_filled, name_the_seed),
+		cmocka_unit_test_teardown(
+			test_what_was_written_stays_proven_while_its_place_is_filled,
+			name_the_seed),
 		cmocka_unit_test(test_what_was_filled_before_a_cache_took_parity_along_is_compared),
-		cmocka_unit_test_teardown(test_what_is_settled_stays_so_when_another_cache_is_lost, name_the_seed),
-		cmocka_unit_test_teardown(test_what_is_defined_stays_so_when_another_cache_is_lost, name_the_seed),
-		cmocka_unit_test_teardown(test_what_was_left_in_a_cache_takes_along_nothing_that_was_written_since, name_the_seed),
-		cmocka_unit_test_teardown(test_what_a_resync_just_made_goes_with_a_cache, name_the_seed),
-		cmocka_unit_test_teardown(test_what_was_flushed_is_not_lost_with_a_cache_for_want_of_memory, name_the_seed),
+		cmocka_unit_test_teardown(test_what_is_settled_stays_so_when_another_cache_is_lost,
+					  name_the_seed),
+		cmocka_unit_test_teardown(test_what_is_defined_stays_so_when_another_cache_is_lost,
+					  name_the_seed),
+		cmocka_unit_test_teardown(
+			test_what_was_left_in_a_cache_takes_along_nothing_that_was_written_since,
+			name_the_seed),
+		cmocka_unit_test_teardown(test_what_a_resync_just_made_goes_with_a_cache,
+					  name_the_seed),
+		cmocka_unit_test_teardown(
+			test_what_was_flushed_is_not_lost_with_a_cache_for_want_of_memory,
+			name_the_seed),
 		cmocka_unit_test_teardown(test_rows_are_told_apart_without_memory, name_the_seed),
-		cmocka_unit_test_teardown(test_rows_of_a_defined_region_are_told_apart_without_memory, name_the_seed),
-		cmocka_unit_test_teardown(test_what_is_forced_is_written_unless_a_map_of_today_says_no, name_the_seed),
-		cmocka_unit_test_teardown(test_what_is_made_beside_a_forced_member_goes_with_a_cache, name_the_seed),
+		cmocka_unit_test_teardown(
+			test_rows_of_a_defined_region_are_told_apart_without_memory, name_the_seed),
+		cmocka_unit_test_teardown(
+			test_what_is_forced_is_written_unless_a_map_of_today_says_no,
+			name_the_seed),
+		cmocka_unit_test_teardown(
+			test_what_is_made_beside_a_forced_member_goes_with_a_cache, name_the_seed),
 		cmocka_unit_test_teardown(test_doubt_of_whole_regions_stays, name_the_seed),
-		cmocka_unit_test_teardown(test_what_counts_as_copied_no_more_is_doubted_in_its_region_only, name_the_seed),
+		cmocka_unit_test_teardown(
+			test_what_counts_as_copied_no_more_is_doubted_in_its_region_only,
+			name_the_seed),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

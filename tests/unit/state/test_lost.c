@@ -15,7 +15,7 @@ write_all(struct lost *lost)
 	do {
 		while (lost_take_dirty(lost, &granule))
 			;
-		assert_false(lost_settled(lost));	/* sent is not durable */
+		assert_false(lost_settled(lost)); /* sent is not durable */
 		lost_written(lost);
 	} while (!lost_settled(lost));
 }
@@ -27,7 +27,8 @@ test_neighbours_become_one_entry(void **state)
 
 	lost_init(&table);
 	assert_int_equal(lost_add(&table, &extent), 0);
-	for (extent.row = 6; extent.row < 3000; extent.row++)	/* a resync meets them in this order */
+	/* a resync meets them in this order */
+	for (extent.row = 6; extent.row < 3000; extent.row++)
 		assert_int_equal(lost_add(&table, &extent), 0);
 	extent.row = 4;
 	assert_int_equal(lost_add(&table, &extent), 0);
@@ -53,7 +54,9 @@ test_neighbours_become_one_entry(void **state)
 static void
 test_a_granule_is_as_the_reference_says(void **state)
 {
-	struct lost_extent extent = { 0x0102030405060708ull, 0x090a0b0c, 0x200, 0x1000, 3, LOST_HELD };
+	struct lost_extent extent = {
+		0x0102030405060708ull, 0x090a0b0c, 0x200, 0x1000, 3, LOST_HELD
+	};
 	uint8_t bytes[512], zeros[512] = { 0 };
 
 	lost_init(&table);
@@ -72,8 +75,9 @@ test_damaged_and_absurd_granules_are_refused(void **state)
 {
 	static const struct lost_extent absurd[] = {
 		{ UINT64_MAX, 1, 0, 512, 0, 0 }, { (1ull << 48) + 1, 1, 0, 512, 0, 0 },
-		{ 0, 1, 512, 512, 0, 0 }, { 0, 1, 1024, 512, 0, 0 }, { 0, 1, 0, 4608, 0, 0 },
-		{ 0, 1, 1, 512, 0, 0 }, { 0, 1, 0, 513, 0, 0 }, { 0, 1, 0, 512, ROLES, 0 },
+		{ 0, 1, 512, 512, 0, 0 },	 { 0, 1, 1024, 512, 0, 0 },
+		{ 0, 1, 0, 4608, 0, 0 },	 { 0, 1, 1, 512, 0, 0 },
+		{ 0, 1, 0, 513, 0, 0 },		 { 0, 1, 0, 512, ROLES, 0 },
 		{ 0, 1, 0, 512, 0, 2 },
 	};
 	static struct lost read;
@@ -105,7 +109,7 @@ test_damaged_and_absurd_granules_are_refused(void **state)
 			fail_msg("entry %zu was accepted", i);
 	}
 	assert_int_equal(read.count, 0);
-	assert_true(read.dirty[0] && read.dirty[1]);	/* to be repaired */
+	assert_true(read.dirty[0] && read.dirty[1]); /* to be repaired */
 	memset(bytes, 0, sizeof(bytes));
 	assert_true(lost_load(&read, 3, volume_uuid, bytes, &geometry));
 	assert_false(read.dirty[3]);
@@ -117,7 +121,9 @@ test_what_reaches_behind_the_end_is_cut_there_and_nothing_else_is_lost(void **st
 {
 	const uint32_t rows = FAR_ROW * 100;
 	const struct lost_extent beyond[] = {
-		{ rows, 1, 0, 512, 0, 0 }, { rows - 2, 3, 0, 512, 0, LOST_HELD }, { 5, UINT32_MAX, 0, 512, 1, 0 },
+		{ rows, 1, 0, 512, 0, 0 },
+		{ rows - 2, 3, 0, 512, 0, LOST_HELD },
+		{ 5, UINT32_MAX, 0, 512, 1, 0 },
 		{ rows + 77, UINT32_MAX, 0, 4096, 2, 0 },
 	};
 	static struct lost read;
@@ -205,8 +211,8 @@ test_a_table_of_small_capacity_is_full_sooner(void **state)
 	assert_int_equal(read.count, table.count);
 }
 
-/* Members whose tables are of different times: all of what they say counts, and none of it goes before
- * it stands elsewhere.
+/* Members whose tables are of different times: all of what they say counts, and none of it goes
+ * before it stands elsewhere.
  */
 static void
 test_tables_that_contradict_are_united(void **state)
@@ -232,7 +238,7 @@ test_tables_that_contradict_are_united(void **state)
 	assert_true(lost_load(&read, 0, volume_uuid, theirs, &geometry));
 	assert_int_equal(read.count, 2 * LAYOUT_LOST_ENTRIES);
 	assert_true(lost_take_dirty(&read, &granule));
-	assert_int_equal(granule, 1);		/* granule 0 would take `theirs` away */
+	assert_int_equal(granule, 1); /* granule 0 would take `theirs` away */
 	assert_false(lost_take_dirty(&read, &granule));
 	lost_written(&read);
 	assert_true(lost_take_dirty(&read, &granule));
@@ -242,8 +248,8 @@ test_tables_that_contradict_are_united(void **state)
 	check_index(&read);
 }
 
-/* One member has an extent, the other a larger one in another granule: until all have the larger one,
- * the first is not taken from who has it.
+/* One member has an extent, the other a larger one in another granule: until all have the larger
+ * one, the first is not taken from who has it.
  */
 static void
 test_what_another_entry_covers_stays_until_that_is_durable(void **state)
@@ -262,10 +268,10 @@ test_what_another_entry_covers_stays_until_that_is_durable(void **state)
 		table.states[LAYOUT_LOST_ENTRIES] = LOST_VALID;
 		lost_encode(&table, 1, 1, volume_uuid, theirs);
 		lost_init(&read);
-		assert_true(lost_load(&read, (uint32_t)larger_first, volume_uuid, larger_first ? theirs : ours,
-				      &geometry));
-		assert_true(lost_load(&read, !larger_first, volume_uuid, larger_first ? ours : theirs,
-				      &geometry));
+		assert_true(lost_load(&read, (uint32_t)larger_first, volume_uuid,
+				      larger_first ? theirs : ours, &geometry));
+		assert_true(lost_load(&read, !larger_first, volume_uuid,
+				      larger_first ? ours : theirs, &geometry));
 		assert_int_equal(read.count, 1);
 		assert_int_equal(read.removing, 1);
 		lost_encode(&read, 0, 1, volume_uuid, bytes);
@@ -293,10 +299,12 @@ test_thousands_of_entries_are_looked_up_quickly(void **state)
 	for (uint32_t i = 0; i < 1000000; i++)
 		found += lost_overlaps(&table, below(4 * LOST_ENTRIES), 0, 0, 4096);
 	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &end);
-	double seconds = (double)(end.tv_sec - begin.tv_sec) + (double)(end.tv_nsec - begin.tv_nsec) / 1e9;
+	double seconds =
+		(double)(end.tv_sec - begin.tv_sec) + (double)(end.tv_nsec - begin.tv_nsec) / 1e9;
 	print_message("%.0f ns a look-up in a table of %u\n", seconds * 1000, table.count);
 	assert_in_range(found, 200000, 600000);
-	assert_true(seconds < 5);	/* a walk through all of them takes twice that, sanitized or not */
+	/* a walk through all of them takes twice that, sanitized or not */
+	assert_true(seconds < 5);
 }
 
 int
@@ -306,7 +314,8 @@ main(void)
 		cmocka_unit_test(test_neighbours_become_one_entry),
 		cmocka_unit_test(test_a_granule_is_as_the_reference_says),
 		cmocka_unit_test(test_damaged_and_absurd_granules_are_refused),
-		cmocka_unit_test(test_what_reaches_behind_the_end_is_cut_there_and_nothing_else_is_lost),
+		cmocka_unit_test(
+			test_what_reaches_behind_the_end_is_cut_there_and_nothing_else_is_lost),
 		cmocka_unit_test(test_a_full_table_says_so_and_is_not_changed),
 		cmocka_unit_test(test_a_table_of_small_capacity_is_full_sooner),
 		cmocka_unit_test(test_tables_that_contradict_are_united),

@@ -7,12 +7,12 @@
 #include <string.h>
 
 #define ROWS 10
-#define CELLS 8		/* of 512 bytes in a chunk */
+#define CELLS 8 /* of 512 bytes in a chunk */
 #define MEMBERS 3
 
 /* --- the model --- */
 
-#define NOT_LOST 0xff	/* otherwise the flags of what is lost */
+#define NOT_LOST 0xff /* otherwise the flags of what is lost */
 
 struct cells {
 	uint8_t at[ROWS][ROLES][CELLS];
@@ -20,8 +20,8 @@ struct cells {
 
 struct model {
 	struct cells now;
-	struct cells settled;		/* as it was when every member had it */
-	bool removed[ROWS][ROLES][CELLS];	/* at any time since */
+	struct cells settled;		  /* as it was when every member had it */
+	bool removed[ROWS][ROLES][CELLS]; /* at any time since */
 	bool added[ROWS][ROLES][CELLS];
 	uint8_t members[MEMBERS][GRANULES][LAYOUT_GRANULE_BYTES];
 };
@@ -32,9 +32,9 @@ cells_clear(struct cells *cells)
 	memset(cells, NOT_LOST, sizeof(*cells));
 }
 
-#define FOR_CELLS(row, role, cell) \
-	for (int row = 0; row < ROWS; row++) \
-		for (int role = 0; role < ROLES; role++) \
+#define FOR_CELLS(row, role, cell)                                                                 \
+	for (int row = 0; row < ROWS; row++)                                                       \
+		for (int role = 0; role < ROLES; role++)                                           \
 			for (int cell = 0; cell < CELLS; cell++)
 
 static struct cells
@@ -65,7 +65,7 @@ random_extent(void)
 	uint32_t begin = below(CELLS), end = begin + 1 + below(CELLS - begin);
 	uint32_t row = below(ROWS);
 
-	if (below(3)) {		/* of shapes that can be joined */
+	if (below(3)) { /* of shapes that can be joined */
 		begin = below(2) * CELLS / 2;
 		end = begin > 0 || below(2) ? CELLS : CELLS / 2;
 	}
@@ -101,8 +101,10 @@ check_answers(const struct lost *lost, const struct cells *cells)
 
 					for (int i = b; i < e; i++)
 						any |= cell[i] != NOT_LOST;
-					assert_int_equal(any, lost_overlaps(lost, (uint64_t)row, (uint8_t)role,
-									    512 * (uint32_t)b, 512 * (uint32_t)e));
+					assert_int_equal(any, lost_overlaps(lost, (uint64_t)row,
+									    (uint8_t)role,
+									    512 * (uint32_t)b,
+									    512 * (uint32_t)e));
 				}
 			for (int i = 0; i < CELLS; i++)
 				if (cell[i] != NOT_LOST)
@@ -113,8 +115,8 @@ check_answers(const struct lost *lost, const struct cells *cells)
 				while (k < CELLS && cell[k] == cell[i])
 					k++;
 				if (cell[i] != NOT_LOST) {
-					assert_true(lost_next(lost, (uint64_t)row, (uint8_t)role, from,
-							      &begin, &end, &flags));
+					assert_true(lost_next(lost, (uint64_t)row, (uint8_t)role,
+							      from, &begin, &end, &flags));
 					assert_int_equal(begin, 512 * i);
 					assert_int_equal(end, 512 * k);
 					assert_int_equal(flags, cell[i]);
@@ -122,7 +124,8 @@ check_answers(const struct lost *lost, const struct cells *cells)
 				}
 				i = k;
 			}
-			assert_false(lost_next(lost, (uint64_t)row, (uint8_t)role, from, &begin, &end, &flags));
+			assert_false(lost_next(lost, (uint64_t)row, (uint8_t)role, from, &begin,
+					       &end, &flags));
 		}
 		uint64_t next = lost_next_row(lost, (uint64_t)row);
 		assert_int_equal(next >= ROWS ? UINT64_MAX : next, first);
@@ -139,8 +142,8 @@ load_members(struct lost *lost, struct model *model, unsigned int mask)
 		int member = (start + i) % MEMBERS;
 
 		for (uint32_t granule = 0; mask >> member & 1 && granule < GRANULES; granule++)
-			assert_true(lost_load(lost, granule, volume_uuid, model->members[member][granule],
-					      &geometry));
+			assert_true(lost_load(lost, granule, volume_uuid,
+					      model->members[member][granule], &geometry));
 	}
 }
 
@@ -196,7 +199,8 @@ check_after_a_crash(struct model *model)
 		struct cells cells = cells_of(&lost);
 
 		check_answers(&lost, &cells);
-		FOR_CELLS(row, role, cell) {
+		FOR_CELLS(row, role, cell)
+		{
 			bool was = model->settled.at[row][role][cell] != NOT_LOST;
 			bool is = cells.at[row][role][cell] != NOT_LOST;
 
@@ -221,7 +225,8 @@ step_add(struct lost *lost, struct model *model)
 
 	if (lost_add(lost, &extent) == 0) {
 		for (uint64_t row = extent.row; row < extent.row + extent.rows; row++)
-			for (uint32_t i = extent.column_begin / 512; i < extent.column_end / 512; i++) {
+			for (uint32_t i = extent.column_begin / 512; i < extent.column_end / 512;
+			     i++) {
 				uint8_t *cell = &model->now.at[row][extent.role][i];
 
 				*cell = *cell == NOT_LOST ? extent.flags : *cell & extent.flags;
@@ -231,12 +236,14 @@ step_add(struct lost *lost, struct model *model)
 	}
 	/* some of it may be in: nothing that was not asked for */
 	struct cells cells = cells_of(lost);
-	FOR_CELLS(row, role, cell) {
+	FOR_CELLS(row, role, cell)
+	{
 		if (cells.at[row][role][cell] == model->now.at[row][role][cell])
 			continue;
 		assert_true(row >= (int)extent.row && row < (int)(extent.row + extent.rows));
 		assert_true(role == extent.role && cells.at[row][role][cell] != NOT_LOST);
-		assert_true(512 * cell >= (int)extent.column_begin && 512 * cell < (int)extent.column_end);
+		assert_true(512 * cell >= (int)extent.column_begin &&
+			    512 * cell < (int)extent.column_end);
 		model->added[row][role][cell] = true;
 	}
 	model->now = cells;
@@ -286,7 +293,9 @@ take_batch(struct lost *lost, struct batch *batch)
 	}
 }
 
-/* Everything stops: of what is under way any part has reached any member.  The survivor of it is loaded. */
+/* Everything stops: of what is under way any part has reached any member.  The survivor of it is
+ * loaded.
+ */
 static void
 step_crash(struct lost *lost, struct model *model, const struct batch *batch)
 {
@@ -301,7 +310,7 @@ step_crash(struct lost *lost, struct model *model, const struct batch *batch)
 	load_members(lost, model, (1 << MEMBERS) - 1);
 	model->now = cells_of(lost);
 	FOR_CELLS(row, role, cell)
-		model->added[row][role][cell] |= model->now.at[row][role][cell] != NOT_LOST;
+	model->added[row][role][cell] |= model->now.at[row][role][cell] != NOT_LOST;
 }
 
 static void
@@ -321,7 +330,7 @@ complete_batch(struct lost *lost, struct model *model, const struct batch *batch
 		failed |= fails;
 	}
 	if (failed && below(2))
-		return;		/* some repeat what failed before they go on */
+		return; /* some repeat what failed before they go on */
 	lost_written(lost);
 	if (lost_settled(lost))
 		settled_now(model);
@@ -408,7 +417,8 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_teardown(test_torn_updates_forget_nothing_and_invent_nothing, name_the_seed),
+		cmocka_unit_test_teardown(test_torn_updates_forget_nothing_and_invent_nothing,
+					  name_the_seed),
 	};
 	return cmocka_run_group_tests(tests, prepare, NULL);
 }

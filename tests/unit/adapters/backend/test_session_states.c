@@ -39,15 +39,20 @@ test_no_session_opens_without_fence_and_inspection(void **state)
 {
 	for (int bits = 0; bits < 32; bits++) {
 		struct session_facts facts = {
-			.reservation_wanted = bits & 1, .foreign_holder = bits & 2, .ours = bits & 4,
-			.take_over = bits & 8, .reserved = bits & 16, .inspected = true,
+			.reservation_wanted = bits & 1,
+			.foreign_holder = bits & 2,
+			.ours = bits & 4,
+			.take_over = bits & 8,
+			.reserved = bits & 16,
+			.inspected = true,
 		};
 		uint32_t visited;
 		enum session_state end = walk(&facts, &visited);
 
 		if (facts.reservation_wanted && facts.foreign_holder && !facts.take_over) {
 			assert_int_equal(end, SESSION_FAILED);
-			assert_false(was(visited, SESSION_RESET));	/* would abort the other one's I/O */
+			/* would abort the other one's I/O */
+			assert_false(was(visited, SESSION_RESET));
 			assert_false(was(visited, SESSION_REGISTER));
 			continue;
 		}
@@ -56,7 +61,8 @@ test_no_session_opens_without_fence_and_inspection(void **state)
 		assert_true(was(visited, SESSION_INSPECT) && was(visited, SESSION_MODE));
 		assert_int_equal(was(visited, SESSION_CONFIRM), facts.reserved);
 		assert_int_equal(was(visited, SESSION_RESERVE), facts.reservation_wanted);
-		assert_int_equal(was(visited, SESSION_PREEMPT), facts.reservation_wanted && facts.foreign_holder);
+		assert_int_equal(was(visited, SESSION_PREEMPT),
+				 facts.reservation_wanted && facts.foreign_holder);
 	}
 }
 
@@ -76,7 +82,8 @@ static void
 test_the_reservation_is_decided_before_the_reset(void **state)
 {
 	assert_int_equal(session_next(SESSION_RESERVE, OUTCOME_GOOD, &reserving), SESSION_RESET);
-	assert_int_equal(session_next(SESSION_RESERVE, OUTCOME_CONFLICT, &reserving), SESSION_OUTCOME);
+	assert_int_equal(session_next(SESSION_RESERVE, OUTCOME_CONFLICT, &reserving),
+			 SESSION_OUTCOME);
 }
 
 static void
@@ -85,7 +92,7 @@ test_whoever_loses_the_race_for_the_reservation_fails(void **state)
 	struct session_facts facts = reserving;
 
 	facts.foreign_holder = true;
-	facts.take_over = true;		/* what took it between our two looks is not preempted */
+	facts.take_over = true; /* what took it between our two looks is not preempted */
 	assert_int_equal(session_next(SESSION_OUTCOME, OUTCOME_GOOD, &facts), SESSION_FAILED);
 	facts.foreign_holder = false;
 	facts.ours = true;
@@ -97,17 +104,21 @@ test_whoever_loses_the_race_for_the_reservation_fails(void **state)
 static void
 test_targets_without_optional_commands_are_used_without(void **state)
 {
-	assert_int_equal(session_next(SESSION_HOLDER, OUTCOME_UNSUPPORTED, &reserving), SESSION_RESET);
+	assert_int_equal(session_next(SESSION_HOLDER, OUTCOME_UNSUPPORTED, &reserving),
+			 SESSION_RESET);
 	/* but never without the fence, nor uninspected */
-	assert_int_equal(session_next(SESSION_RESET, OUTCOME_UNSUPPORTED, &reserving), SESSION_FAILED);
-	assert_int_equal(session_next(SESSION_INSPECT, OUTCOME_UNSUPPORTED, &reserving), SESSION_FAILED);
+	assert_int_equal(session_next(SESSION_RESET, OUTCOME_UNSUPPORTED, &reserving),
+			 SESSION_FAILED);
+	assert_int_equal(session_next(SESSION_INSPECT, OUTCOME_UNSUPPORTED, &reserving),
+			 SESSION_FAILED);
 }
 
 static void
 test_attentions_and_pauses_repeat_the_state(void **state)
 {
 	for (int s = SESSION_INSPECT; s <= SESSION_LOGOUT; s++) {
-		assert_int_equal(session_next((enum session_state)s, OUTCOME_REPEAT, &reserving), s);
+		assert_int_equal(session_next((enum session_state)s, OUTCOME_REPEAT, &reserving),
+				 s);
 		assert_int_equal(session_next((enum session_state)s, OUTCOME_LATER, &reserving), s);
 	}
 }
@@ -116,10 +127,14 @@ static void
 test_a_bad_outcome_fails_everything_but_the_way_back(void **state)
 {
 	for (int s = SESSION_RESOLVE; s <= SESSION_OPEN; s++)
-		assert_int_equal(session_next((enum session_state)s, OUTCOME_BAD, &reserving), SESSION_FAILED);
-	assert_int_equal(session_next(SESSION_RELEASE, OUTCOME_BAD, &reserving), SESSION_UNREGISTER);
-	assert_int_equal(session_next(SESSION_UNREGISTER, OUTCOME_CONFLICT, &reserving), SESSION_LOGOUT);
-	assert_int_equal(session_next(SESSION_LOGOUT, OUTCOME_UNSUPPORTED, &reserving), SESSION_CLOSED);
+		assert_int_equal(session_next((enum session_state)s, OUTCOME_BAD, &reserving),
+				 SESSION_FAILED);
+	assert_int_equal(session_next(SESSION_RELEASE, OUTCOME_BAD, &reserving),
+			 SESSION_UNREGISTER);
+	assert_int_equal(session_next(SESSION_UNREGISTER, OUTCOME_CONFLICT, &reserving),
+			 SESSION_LOGOUT);
+	assert_int_equal(session_next(SESSION_LOGOUT, OUTCOME_UNSUPPORTED, &reserving),
+			 SESSION_CLOSED);
 }
 
 static void
@@ -139,7 +154,9 @@ cut_all(uint32_t block, uint32_t limit, const size_t *lengths, int count, int ex
 	static uint8_t memory[IO_BYTES];
 	static struct iscsi_member member;
 	struct iovec iov[64];
-	struct backend_io io = { .op = BACKEND_WRITE, .length_bytes = IO_BYTES, .iov = iov, .iov_count = count };
+	struct backend_io io = {
+		.op = BACKEND_WRITE, .length_bytes = IO_BYTES, .iov = iov, .iov_count = count
+	};
 	struct transfer transfer = { .io = &io, .place.iov = iov };
 	size_t at = 0;
 	int commands = 0;
@@ -186,14 +203,17 @@ static void
 test_writes_are_cut_where_they_would_wait_for_the_target(void **state)
 {
 	struct iscsi_negotiated agreed = {
-		.first_burst_bytes = 262144, .max_burst_bytes = 131072, .target_segment_bytes = 100000,
-		.initial_r2t = true, .immediate_data = true,
+		.first_burst_bytes = 262144,
+		.max_burst_bytes = 131072,
+		.target_segment_bytes = 100000,
+		.initial_r2t = true,
+		.immediate_data = true,
 	};
 
 	assert_int_equal(cut_write_bytes_max(&agreed, 512), 99840);
 	agreed.initial_r2t = false;
 	assert_int_equal(cut_write_bytes_max(&agreed, 512), 262144);
-	agreed.first_burst_bytes = 8192;	/* too little: one burst */
+	agreed.first_burst_bytes = 8192; /* too little: one burst */
 	assert_int_equal(cut_write_bytes_max(&agreed, 512), 131072);
 	agreed.initial_r2t = true;
 	agreed.immediate_data = false;
@@ -208,7 +228,9 @@ test_ios_outside_the_lun_or_of_parts_of_blocks_are_refused(void **state)
 	static struct iscsi_member member;
 	static uint8_t memory[8192];
 	struct iovec iov = { memory, sizeof(memory) };
-	struct backend_io io = { .op = BACKEND_READ, .length_bytes = 4096, .iov = &iov, .iov_count = 1 };
+	struct backend_io io = {
+		.op = BACKEND_READ, .length_bytes = 4096, .iov = &iov, .iov_count = 1
+	};
 
 	member.identity.block_bytes = 4096;
 	member.identity.capacity_bytes = 1 << 20;
@@ -222,7 +244,7 @@ test_ios_outside_the_lun_or_of_parts_of_blocks_are_refused(void **state)
 	io.offset_bytes = 0;
 	io.length_bytes = 0;
 	assert_false(cut_possible(&member, &io));
-	io.length_bytes = 12288;	/* more than the iovec describes */
+	io.length_bytes = 12288; /* more than the iovec describes */
 	assert_false(cut_possible(&member, &io));
 }
 
@@ -231,7 +253,8 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_no_session_opens_without_fence_and_inspection),
-		cmocka_unit_test(test_nothing_is_reserved_before_the_inspection_has_come_to_its_last_step),
+		cmocka_unit_test(
+			test_nothing_is_reserved_before_the_inspection_has_come_to_its_last_step),
 		cmocka_unit_test(test_the_reservation_is_decided_before_the_reset),
 		cmocka_unit_test(test_whoever_loses_the_race_for_the_reservation_fails),
 		cmocka_unit_test(test_targets_without_optional_commands_are_used_without),

@@ -1,5 +1,5 @@
-/* The ring of events: numbered without gaps, the oldest forgotten first, and readers that wait are woken by what
- * they wait for and by the end, not by a clock.
+/* The ring of events: numbered without gaps, the oldest forgotten first, and readers that wait are
+ * woken by what they wait for and by the end, not by a clock.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,7 +18,7 @@
 
 #include "adapters/base/event_ring.h"
 
-#define LONG_MS 60000	/* a test that waits this out has failed */
+#define LONG_MS 60000 /* a test that waits this out has failed */
 
 static struct event_ring *ring;
 
@@ -80,7 +80,8 @@ test_what_comes_after_a_number_is_read_in_order_and_in_pages(void **state)
 	assert_string_equal(page.records[1].kind, "kind");
 	assert_string_equal(page.records[1].member, "member");
 	assert_int_equal(page.records[1].severity, 4);
-	assert_true(page.records[0].time_ms <= page.records[1].time_ms && page.records[0].time_ms > 1700000000000);
+	assert_true(page.records[0].time_ms <= page.records[1].time_ms &&
+		    page.records[0].time_ms > 1700000000000);
 	assert_int_equal(page.next, 4);
 	free(page.records);
 	page = read_page(page.next, NULL, 2, 0);
@@ -118,7 +119,7 @@ test_of_one_volume_only_its_own_are_read(void **state)
 	free(page.records);
 	page = read_page(0, "v9", 10, 0);
 	assert_int_equal(page.count, 0);
-	assert_int_equal(page.next, 6);	/* those need not be looked at again */
+	assert_int_equal(page.next, 6); /* those need not be looked at again */
 	free(page.records);
 }
 
@@ -172,7 +173,9 @@ wait_for_v1(void *argument)
 	return NULL;
 }
 
-/* Returns when the kernel says that the reader sleeps: there is nothing it could sleep for but the next event. */
+/* Returns when the kernel says that the reader sleeps: there is nothing it could sleep for but the
+ * next event.
+ */
 static void
 start_reader(pthread_t *reader, struct event_page *page)
 {
@@ -228,7 +231,7 @@ test_the_end_wakes_who_waits_and_nobody_waits_after_it(void **state)
 	event_ring_close(ring, false);
 	page = read_page(0, NULL, 1, 50);
 	free(page.records);
-	assert_true(now_ms() - begin >= 50);	/* open again: it waited */
+	assert_true(now_ms() - begin >= 50); /* open again: it waited */
 }
 
 #define RING_TEST(function) cmocka_unit_test_setup_teardown(function, make, end)

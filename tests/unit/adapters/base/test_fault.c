@@ -1,5 +1,6 @@
-/* What went wrong, told in a fixed room: a text that is too long is cut between characters and nothing is written behind
- * it, a fault can be told again with more in front, and nothing of the last one is left.
+/* What went wrong, told in a fixed room: a text that is too long is cut between characters and
+ * nothing is written behind it, a fault can be told again with more in front, and nothing of the
+ * last one is left.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,9 +13,9 @@
 
 #include "adapters/base/fault.h"
 
-#define UMLAUT "\xc3\xb6"		/* 2 bytes */
-#define EURO "\xe2\x82\xac"		/* 3 */
-#define CLEF "\xf0\x9d\x84\x9e"	/* 4 */
+#define UMLAUT "\xc3\xb6"	/* 2 bytes */
+#define EURO "\xe2\x82\xac"	/* 3 */
+#define CLEF "\xf0\x9d\x84\x9e" /* 4 */
 
 static struct {
 	struct fault fault;
@@ -54,7 +55,8 @@ nothing_is_wrong_at_first(void **state)
 static void
 code_message_and_remedy_are_kept(void **state)
 {
-	assert_false(fault_set(&room.fault, FAULT_UNFIT, "choose a larger LUN", "%s has %d bytes", "LUN 3", 512));
+	assert_false(fault_set(&room.fault, FAULT_UNFIT, "choose a larger LUN", "%s has %d bytes",
+			       "LUN 3", 512));
 	assert_int_equal(room.fault.code, FAULT_UNFIT);
 	assert_string_equal(room.fault.message, "LUN 3 has 512 bytes");
 	assert_string_equal(room.fault.remedy, "choose a larger LUN");
@@ -63,7 +65,8 @@ code_message_and_remedy_are_kept(void **state)
 static void
 an_error_number_is_returned_and_has_no_remedy(void **state)
 {
-	fault_set(&room.fault, FAULT_UNFIT, "an old remedy", "an old message that is longer than the new one");
+	fault_set(&room.fault, FAULT_UNFIT, "an old remedy",
+		  "an old message that is longer than the new one");
 	assert_int_equal(fault_errno(&room.fault, -ENOENT, "no volume \"%s\"", "v0"), -ENOENT);
 	assert_int_equal(room.fault.code, -ENOENT);
 	assert_string_equal(room.fault.message, "no volume \"v0\"");
@@ -73,7 +76,8 @@ an_error_number_is_returned_and_has_no_remedy(void **state)
 static void
 nothing_of_an_older_fault_is_left_behind_the_texts(void **state)
 {
-	fault_set(&room.fault, FAULT_LOGIN, "a long remedy, of somebody else", "a long message, of somebody else");
+	fault_set(&room.fault, FAULT_LOGIN, "a long remedy, of somebody else",
+		  "a long message, of somebody else");
 	fault_set(&room.fault, FAULT_LOGIN, "", "short");
 	assert_string_equal(room.fault.message, "short");
 	assert_string_equal(room.fault.remedy, "");
@@ -83,7 +87,8 @@ static void
 the_old_message_and_remedy_may_be_told_again(void **state)
 {
 	fault_set(&room.fault, FAULT_INVALID, "correct it", "it is empty");
-	fault_set(&room.fault, FAULT_BUSY, room.fault.remedy, "file %s: %s", "x", room.fault.message);
+	fault_set(&room.fault, FAULT_BUSY, room.fault.remedy, "file %s: %s", "x",
+		  room.fault.message);
 	assert_int_equal(room.fault.code, FAULT_BUSY);
 	assert_string_equal(room.fault.message, "file x: it is empty");
 	assert_string_equal(room.fault.remedy, "correct it");
@@ -99,7 +104,8 @@ a_text_that_just_fits_is_whole(void **state)
 	memset(text, 'a', sizeof(text));
 	text[sizeof(text) - 1] = '\0';
 	memcpy(text + sizeof(text) - 1 - strlen(CLEF), CLEF, strlen(CLEF));
-	fault_set(&room.fault, FAULT_IO, text + sizeof(text) - sizeof(room.fault.remedy), "%s", text);
+	fault_set(&room.fault, FAULT_IO, text + sizeof(text) - sizeof(room.fault.remedy), "%s",
+		  text);
 	assert_string_equal(room.fault.message, text);
 	assert_string_equal(room.fault.remedy, text + sizeof(text) - sizeof(room.fault.remedy));
 }
@@ -110,7 +116,8 @@ check_cut(const char *text, size_t size, const char *whole, size_t before, const
 	size_t length = strnlen(text, size);
 
 	assert_true(length < size);
-	assert_true(length + strlen(character) >= size);	/* no more was left out than had to be */
+	/* no more was left out than had to be */
+	assert_true(length + strlen(character) >= size);
 	assert_int_equal((length - before) % strlen(character), 0);
 	assert_memory_equal(text, whole, length);
 }
@@ -126,11 +133,14 @@ a_long_text_is_cut_between_characters(void **state)
 
 			setup(NULL);
 			fault_set(&room.fault, FAULT_IO, text, "%s", text);
-			check_cut(room.fault.message, sizeof(room.fault.message), text, before, characters[i]);
-			check_cut(room.fault.remedy, sizeof(room.fault.remedy), text, before, characters[i]);
+			check_cut(room.fault.message, sizeof(room.fault.message), text, before,
+				  characters[i]);
+			check_cut(room.fault.remedy, sizeof(room.fault.remedy), text, before,
+				  characters[i]);
 			assert_memory_equal(room.behind, "xxxxxxxx", sizeof(room.behind));
 			fault_errno(&room.fault, -EIO, "%s", text);
-			check_cut(room.fault.message, sizeof(room.fault.message), text, before, characters[i]);
+			check_cut(room.fault.message, sizeof(room.fault.message), text, before,
+				  characters[i]);
 		}
 	}
 }

@@ -1,5 +1,5 @@
-/* Entries of the journal: the fields that stand in a datagram of its protocol, and that nothing waits for a journal that
- * stands still, or is not there.
+/* Entries of the journal: the fields that stand in a datagram of its protocol, and that nothing
+ * waits for a journal that stands still, or is not there.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -59,15 +59,18 @@ test_an_event_has_its_fields(void **state)
 	int fd = listen_there();
 	struct journal *journal = journal_open();
 
-	journal_event(journal, LOG_ERR, "member evicted", "v0", "10.0.0.1:3260/iqn.x/0", "member 1 is out");
+	journal_event(journal, LOG_ERR, "member evicted", "v0", "10.0.0.1:3260/iqn.x/0",
+		      "member 1 is out");
 	assert_true(take(fd));
-	assert_string_equal(entry, "MESSAGE=volume v0: member 1 is out\nPRIORITY=3\nSYSLOG_IDENTIFIER=iraid\n"
-			    "SYSLOG_FACILITY=3\nIRAID_KIND=member evicted\nIRAID_VOLUME=v0\n"
-			    "IRAID_MEMBER=10.0.0.1:3260/iqn.x/0\n");
+	assert_string_equal(
+		entry, "MESSAGE=volume v0: member 1 is out\nPRIORITY=3\nSYSLOG_IDENTIFIER=iraid\n"
+		       "SYSLOG_FACILITY=3\nIRAID_KIND=member evicted\nIRAID_VOLUME=v0\n"
+		       "IRAID_MEMBER=10.0.0.1:3260/iqn.x/0\n");
 	journal_event(journal, LOG_NOTICE, "spare added", "", "", "a spare");
 	assert_true(take(fd));
-	assert_string_equal(entry, "MESSAGE=a spare\nPRIORITY=5\nSYSLOG_IDENTIFIER=iraid\nSYSLOG_FACILITY=3\n"
-			    "IRAID_KIND=spare added\n");
+	assert_string_equal(
+		entry, "MESSAGE=a spare\nPRIORITY=5\nSYSLOG_IDENTIFIER=iraid\nSYSLOG_FACILITY=3\n"
+		       "IRAID_KIND=spare added\n");
 	assert_false(take(fd));
 	journal_close(journal);
 	close(fd);
@@ -104,7 +107,9 @@ test_long_texts_are_cut(void **state)
 	close(fd);
 }
 
-/* The queue of the socket fills up, and is emptied: what came between is missing, and the next one says so. */
+/* The queue of the socket fills up, and is emptied: what came between is missing, and the next one
+ * says so.
+ */
 static void
 test_a_journal_that_stands_still_is_not_waited_for(void **state)
 {
@@ -161,9 +166,12 @@ main(void)
 		cmocka_unit_test_setup_teardown(test_an_event_has_its_fields, make, scratch_remove),
 		cmocka_unit_test_setup_teardown(test_a_text_makes_no_field, make, scratch_remove),
 		cmocka_unit_test_setup_teardown(test_long_texts_are_cut, make, scratch_remove),
-		cmocka_unit_test_setup_teardown(test_a_journal_that_stands_still_is_not_waited_for, make, scratch_remove),
-		cmocka_unit_test_setup_teardown(test_a_journal_may_come_later, make, scratch_remove),
-		cmocka_unit_test_setup_teardown(test_no_journal_is_opened_where_none_is_wanted, make, scratch_remove),
+		cmocka_unit_test_setup_teardown(test_a_journal_that_stands_still_is_not_waited_for,
+						make, scratch_remove),
+		cmocka_unit_test_setup_teardown(test_a_journal_may_come_later, make,
+						scratch_remove),
+		cmocka_unit_test_setup_teardown(test_no_journal_is_opened_where_none_is_wanted,
+						make, scratch_remove),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -65,7 +65,7 @@ test_messages_run_in_the_order_they_were_posted(void **state)
 		numbered[i] = (struct numbered){ .message.fn = note, .number = i };
 		reactor_post(*state, &numbered[i].message);
 	}
-	assert_int_equal(seen, 0);	/* not from inside the post */
+	assert_int_equal(seen, 0); /* not from inside the post */
 	reactor_turn(*state, UINT64_MAX);
 	assert_int_equal(seen, 100);
 }
@@ -96,7 +96,8 @@ test_no_post_of_any_thread_is_lost_or_reordered(void **state)
 	for (int i = 0; i < POSTERS; i++) {
 		posters[i] = (struct poster){ *state, calloc(POSTS, sizeof(struct numbered)) };
 		for (int n = 0; n < POSTS; n++)
-			posters[i].messages[n] = (struct numbered){ .message.fn = note, .poster = i, .number = n };
+			posters[i].messages[n] =
+				(struct numbered){ .message.fn = note, .poster = i, .number = n };
 		assert_int_equal(pthread_create(&threads[i], NULL, post_all, &posters[i]), 0);
 	}
 	while (seen < POSTERS * POSTS)
@@ -129,7 +130,7 @@ test_a_message_may_be_posted_again_from_its_own_function(void **state)
 	reactor_post(*state, &message);
 	for (int turns = 0; turns < 4; turns++) {
 		assert_int_equal(again_left, 3 - turns);
-		reactor_turn(*state, UINT64_MAX);	/* one run for each turn, none sleeps */
+		reactor_turn(*state, UINT64_MAX); /* one run for each turn, none sleeps */
 	}
 	assert_int_equal(again_left, -1);
 }
@@ -201,13 +202,15 @@ test_events_are_what_was_asked_for(void **state)
 	assert_int_equal(write(pair.ends[1], "x", 1), 1);
 	reactor_turn(*state, UINT64_MAX);
 	assert_int_equal(pair.events, EPOLLIN);
-	assert_int_equal(reactor_watch(*state, pair.ends[0], EPOLLIN | EPOLLOUT, count_call, &pair), 0);
+	assert_int_equal(reactor_watch(*state, pair.ends[0], EPOLLIN | EPOLLOUT, count_call, &pair),
+			 0);
 	reactor_turn(*state, UINT64_MAX);
 	assert_int_equal(pair.events, EPOLLIN | EPOLLOUT);
 	assert_int_equal(reactor_watch(*state, pair.ends[0], 0, NULL, NULL), 0);
 	reactor_turn(*state, 0);
 	assert_int_equal(pair.calls, 2);
-	assert_int_equal(reactor_watch(*state, pair.ends[0], 0, NULL, NULL), 0);	/* once more is harmless */
+	/* once more is harmless */
+	assert_int_equal(reactor_watch(*state, pair.ends[0], 0, NULL, NULL), 0);
 	assert_int_equal(reactor_watch(*state, -1, EPOLLIN, count_call, &pair), -EBADF);
 	close_pair(&pair);
 	assert_int_equal(reactor_watch(*state, 5000, EPOLLIN, count_call, &pair), -EBADF);
@@ -235,7 +238,9 @@ replace_victim(void *owner, uint32_t events)
 	victim->calls = 0;
 }
 
-/* Both are readable in one batch; whichever runs first replaces the other, whose event is stale then. */
+/* Both are readable in one batch; whichever runs first replaces the other, whose event is stale
+ * then.
+ */
 static void
 test_an_event_of_a_forgotten_descriptor_is_dropped(void **state)
 {
@@ -264,7 +269,8 @@ test_many_descriptors_grow_the_table(void **state)
 
 	for (int i = 0; i < 200; i++) {
 		make_pair(&pairs[i], *state);
-		assert_int_equal(reactor_watch(*state, pairs[i].ends[0], EPOLLIN, count_call, &pairs[i]), 0);
+		assert_int_equal(
+			reactor_watch(*state, pairs[i].ends[0], EPOLLIN, count_call, &pairs[i]), 0);
 		assert_int_equal(write(pairs[i].ends[1], "x", 1), 1);
 	}
 	for (int turns = 0; turns < 10; turns++)
@@ -287,7 +293,7 @@ write_to_nobody(void *argument)
 	if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends) != 0)
 		return NULL;
 	close(ends[1]);
-	written = write(ends[0], "x", 1);	/* would end the process */
+	written = write(ends[0], "x", 1); /* would end the process */
 	close(ends[0]);
 	reactor_destroy(reactor);
 	return written < 0 && errno == EPIPE ? argument : NULL;

@@ -15,12 +15,15 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static bool answering;
 
-int __real_getaddrinfo(const char *node, const char *service, const struct addrinfo *hints, struct addrinfo **out);
-int __wrap_getaddrinfo(const char *node, const char *service, const struct addrinfo *hints, struct addrinfo **out);
+int __real_getaddrinfo(const char *node, const char *service, const struct addrinfo *hints,
+		       struct addrinfo **out);
+int __wrap_getaddrinfo(const char *node, const char *service, const struct addrinfo *hints,
+		       struct addrinfo **out);
 
 /* Only numbers need no server. */
 int
-__wrap_getaddrinfo(const char *node, const char *service, const struct addrinfo *hints, struct addrinfo **out)
+__wrap_getaddrinfo(const char *node, const char *service, const struct addrinfo *hints,
+		   struct addrinfo **out)
 {
 	if (hints->ai_flags & AI_NUMERICHOST)
 		return __real_getaddrinfo(node, service, hints, out);
@@ -56,17 +59,19 @@ test_lookups_that_hang_are_no_more_than_there_may_be(void **state)
 	int hanging = 0;
 
 	set_answering(false);
-	while ((resolution = resolver_start(reactor, "member.example:3260", on_resolved, &resolved)) != NULL) {
+	while ((resolution = resolver_start(reactor, "member.example:3260", on_resolved,
+					    &resolved)) != NULL) {
 		resolver_abandon(resolution);
 		assert_true(++hanging <= RESOLVER_LOOKUPS_MAX);
 	}
-	assert_true(hanging > RESOLVER_LOOKUPS_MAX / 2);	/* one of another test may not have ended yet */
-	resolver_wait("member.example:3260", 60000, &resolved);	/* does not wait: nobody is asked */
+	/* one of another test may not have ended yet */
+	assert_true(hanging > RESOLVER_LOOKUPS_MAX / 2);
+	resolver_wait("member.example:3260", 60000, &resolved); /* does not wait: nobody is asked */
 	assert_int_equal(resolved.fault.code, -ENOMEM);
 	resolver_wait("127.0.0.1:3260", 0, &resolved);
 	assert_int_equal(resolved.fault.code, 0);
 	set_answering(true);
-	do {	/* the threads end one by one */
+	do { /* the threads end one by one */
 		resolution = resolver_start(reactor, "member.example:3260", on_resolved, &resolved);
 	} while (resolution == NULL);
 	resolved.count = -1;

@@ -18,20 +18,19 @@
 
 #define FUZZ_ROUNDS 8000
 
-static const char good[] =
-	"# from the operator's manual\n"
-	"[volume]\n"
-	"uuid = 3f0c9a52-7d14-4f0e-9a6b-2d9a1c7e5b10\n"
-	"\t; rack 1\n"
-	"member = 10.0.0.1/iqn.2026-01.org.example:a/0\n"
-	"member=[fd00::4]:3261/iqn.2026-01.org.example:b/7   \n"
-	"\n"
-	"initiator = iqn.2026-01.org.iraid:gw:v0\n"
-	"  Give_Up = 7s\n"
-	"queue_limit = 30s\n"
-	"assembly_wait = 3s\n"
-	"chap_file = /etc/iraid/secrets/v0\n"
-	"enabled = no\n";
+static const char good[] = "# from the operator's manual\n"
+			   "[volume]\n"
+			   "uuid = 3f0c9a52-7d14-4f0e-9a6b-2d9a1c7e5b10\n"
+			   "\t; rack 1\n"
+			   "member = 10.0.0.1/iqn.2026-01.org.example:a/0\n"
+			   "member=[fd00::4]:3261/iqn.2026-01.org.example:b/7   \n"
+			   "\n"
+			   "initiator = iqn.2026-01.org.iraid:gw:v0\n"
+			   "  Give_Up = 7s\n"
+			   "queue_limit = 30s\n"
+			   "assembly_wait = 3s\n"
+			   "chap_file = /etc/iraid/secrets/v0\n"
+			   "enabled = no\n";
 
 /* As volume_config_read() does with a file's text. */
 static int
@@ -111,7 +110,8 @@ test_the_sample_that_is_shipped_is_accepted(void **state)
 	size_t length;
 
 	assert_non_null(end);
-	snprintf(path, sizeof(path), "%.*sconfig/volume.conf.sample", (int)(end - __FILE__), __FILE__);
+	snprintf(path, sizeof(path), "%.*sconfig/volume.conf.sample", (int)(end - __FILE__),
+		 __FILE__);
 	assert_int_equal(file_read(path, 65536, &text, &length), 0);
 	if (parse(text, length, &config, &fault) != 0)
 		fail_msg("%s", fault.message);
@@ -169,47 +169,64 @@ test_faults_are_refused_with_file_line_key_and_remedy(void **state)
 {
 	char many[4096] = "";
 
-	refused("enabled = no", "enabeld = no", "FILE:13: enabeld: there is no such key in [volume]; is it enabled?");
-	refused("enabled = no", "colour = no", "FILE:13: colour: there is no such key in [volume]; iraid.conf(5)");
-	refused("enabled = no", "[vloume]\nenabled = no", "FILE:14: enabled: section [vloume] is not known");
+	refused("enabled = no", "enabeld = no",
+		"FILE:13: enabeld: there is no such key in [volume]; is it enabled?");
+	refused("enabled = no", "colour = no",
+		"FILE:13: colour: there is no such key in [volume]; iraid.conf(5)");
+	refused("enabled = no", "[vloume]\nenabled = no",
+		"FILE:14: enabled: section [vloume] is not known");
 	refused("[volume]", "", "FILE:3: this line is in no section; put the section's heading");
-	refused("[volume]", "[volume] # mine", "FILE:2: the heading of a section does not end with ]");
+	refused("[volume]", "[volume] # mine",
+		"FILE:2: the heading of a section does not end with ]");
 	refused("enabled = no", "enabled", "FILE:13: the line is neither");
 	refused("enabled = no", "= no", "FILE:13: there is no key in front of =");
 	refused("enabled = no", "enabled =", "FILE:13: enabled: it has no value");
-	refused("enabled = no", "enabled = no # for now", "FILE:13: enabled: \"# for now\" is part of the value");
-	refused("enabled = no", "enabled = no\nEnabled = yes", "FILE:14: enabled: it is there twice, first in line 13");
-	refused("enabled = no", "enabled = maybe", "FILE:13: enabled: \"maybe\" is neither yes nor no; write yes or no");
+	refused("enabled = no", "enabled = no # for now",
+		"FILE:13: enabled: \"# for now\" is part of the value");
+	refused("enabled = no", "enabled = no\nEnabled = yes",
+		"FILE:14: enabled: it is there twice, first in line 13");
+	refused("enabled = no", "enabled = maybe",
+		"FILE:13: enabled: \"maybe\" is neither yes nor no; write yes or no");
 	refused("enabled = no", "enabled = n\x01o", "FILE:13: there is a control character");
 	refused("enabled = no", "# \xff\xfe", "FILE:13: it is not UTF-8");
 	refused("uuid = 3f0c", "uuid = 3f0", "FILE:3: uuid: ");
-	refused("3f0c9a52-7d14-4f0e-9a6b-2d9a1c7e5b10", "00000000-0000-0000-0000-000000000000", "uuid");
+	refused("3f0c9a52-7d14-4f0e-9a6b-2d9a1c7e5b10", "00000000-0000-0000-0000-000000000000",
+		"uuid");
 	refused("uuid = 3f0c9a52-7d14-4f0e-9a6b-2d9a1c7e5b10\n", "", "FILE: uuid: it is missing");
-	refused("/iqn.2026-01.org.example:a/0", "/iqn.2026-01.org.example:a", "FILE:5: member: \"10.0.0.1/iqn");
-	refused("member=[fd00::4]:3261/iqn.2026-01.org.example:b/7", "", "2 members at least, here is 1");
+	refused("/iqn.2026-01.org.example:a/0", "/iqn.2026-01.org.example:a",
+		"FILE:5: member: \"10.0.0.1/iqn");
+	refused("member=[fd00::4]:3261/iqn.2026-01.org.example:b/7", "",
+		"2 members at least, here is 1");
 	refused("iqn.2026-01.org.iraid:gw:v0", "gw", "FILE:8: initiator: \"gw\"");
-	refused("[fd00::4]:3261/iqn.2026-01.org.example:b/7", "10.0.0.1:3260/iqn.2026-01.org.example:a/0", "twice");
+	refused("[fd00::4]:3261/iqn.2026-01.org.example:b/7",
+		"10.0.0.1:3260/iqn.2026-01.org.example:a/0", "twice");
 	refused("10.0.0.1/iqn", "10.0.0.1,10.0.0.1:3260/iqn", "portal is given twice");
 	refused("10.0.0.1/iqn", "10.0.0.1,,h/iqn", "member: \"10.0.0.1,,h");
 	refused("10.0.0.1/iqn", "a,b,c,d,e/iqn", "at most 4 portals");
-	refused("Give_Up = 7s", "sync_rate_min = 1000", "FILE:9: sync_rate_min: \"1000\" is too little; choose 64K to 1T");
+	refused("Give_Up = 7s", "sync_rate_min = 1000",
+		"FILE:9: sync_rate_min: \"1000\" is too little; choose 64K to 1T");
 	refused("Give_Up = 7s", "sync_rate_max = 1M\nsync_rate_min = 1048577",
 		"FILE:10: sync_rate_min: 1048577 is above sync_rate_max, 1M");
 	refused("Give_Up = 7s", "sync_rate_max = 1MB", "is not a rate");
 	refused("Give_Up = 7s", "sync_rate_max = 99999999999T", "is not a rate");
 	refused("Give_Up = 7s", "sync_rate_max = 18446744073709551616", "is not a rate");
-	refused("Give_Up = 7s", "hedge = 60001ms", "FILE:9: hedge: \"60001ms\" is too much; choose 0 to 1min");
+	refused("Give_Up = 7s", "hedge = 60001ms",
+		"FILE:9: hedge: \"60001ms\" is too much; choose 0 to 1min");
 	refused("Give_Up = 7s", "hedge = -1", "hedge: \"-1\" is not a time");
-	refused("Give_Up = 7s", "hedge = 500", "FILE:9: hedge: \"500\" has no unit; write 500ms, 5s");
+	refused("Give_Up = 7s", "hedge = 500",
+		"FILE:9: hedge: \"500\" has no unit; write 500ms, 5s");
 	refused("Give_Up = 7s", "spare_wait = 0", "spare_wait");
 	refused("Give_Up = 7s", "error_limit = 0", "error_limit: \"0\" is too little");
 	refused("Give_Up = 7s", "error_limit = 18446744073709551615", "error_limit");
 	refused("Give_Up = 7s", "give_up = 0s", "give_up: \"0s\" is too little; choose 1s to 2min");
-	refused("Give_Up = 7s", "give_up = 121s", "give_up: \"121s\" is too much; choose 1s to 2min");
-	refused("Give_Up = 7s", "give_up = 1500ms", "give_up: \"1500ms\" is not a whole number of seconds");
+	refused("Give_Up = 7s", "give_up = 121s",
+		"give_up: \"121s\" is too much; choose 1s to 2min");
+	refused("Give_Up = 7s", "give_up = 1500ms",
+		"give_up: \"1500ms\" is not a whole number of seconds");
 	refused("Give_Up = 7s", "give_up = 7.5s", "give_up: \"7.5s\" is not a time");
 	refused("assembly_wait = 3s", "assembly_wait = 2h", "assembly_wait");
-	refused("/etc/iraid/secrets/v0", "secrets/v0", "FILE:12: chap_file: \"secrets/v0\" is not an absolute path");
+	refused("/etc/iraid/secrets/v0", "secrets/v0",
+		"FILE:12: chap_file: \"secrets/v0\" is not an absolute path");
 	refused("enabled = no", "header_digest = 2", "header_digest");
 	for (int i = 0; i < SLOTS_MAX; i++)
 		sprintf(many + strlen(many), "member = h/iqn.x:a/%d\n", i);
@@ -224,7 +241,7 @@ test_a_file_with_a_nul_is_refused(void **state)
 	char text[sizeof(good)];
 
 	memcpy(text, good, sizeof(good));
-	*strstr(text, "/v0") = '\0';	/* what stands before it would be another path */
+	*strstr(text, "/v0") = '\0'; /* what stands before it would be another path */
 	assert_int_equal(parse(text, strlen(good), &config, &fault), -EINVAL);
 	assert_non_null(strstr(fault.message, "FILE:12: there is a control character, byte 0x00"));
 }
@@ -232,7 +249,8 @@ test_a_file_with_a_nul_is_refused(void **state)
 static void
 test_all_faults_of_a_file_are_found_at_once(void **state)
 {
-	static const char text[] = "[volume]\nnonsense\nuuid = x\ngive_up = 5\n[volume\nhegde = 5s\nmember = a/iqn.x:a/0\n";
+	static const char text[] = "[volume]\nnonsense\nuuid = x\ngive_up = 5\n[volume\nhegde = "
+				   "5s\nmember = a/iqn.x:a/0\n";
 	static struct config_faults faults;
 	static struct volume_config defaults;
 	static struct volume_file file;
@@ -250,20 +268,32 @@ static void
 test_a_name_that_can_not_be_is_named_and_the_rest_of_the_file_holds(void **state)
 {
 	static const struct {
-		const char *line, *named;	/* NULL: it is none */
+		const char *line, *named; /* NULL: it is none */
 	} cases[] = {
-		{ "gr\xc3\xb6\xc3\x9f" "e = 5", "FILE:2: gr\xc3\xb6\xc3\x9f" "e: there is no such key in [volume]; iraid.conf(5)" },
+		{ "gr\xc3\xb6\xc3\x9f"
+		  "e = 5",
+		  "FILE:2: gr\xc3\xb6\xc3\x9f"
+		  "e: there is no such key in [volume]; iraid.conf(5)" },
 		{ "  \xe2\x82\xac=5", "FILE:2: \xe2\x82\xac: there is no such key in [volume]" },
 		{ "give!up = 5s\r", "FILE:2: give!up: there is no such key" },
 		{ "!=5", "FILE:2: !: there is no such key" },
 		{ "give\tup = 5s", "FILE:2: give?up: there is no such key" },
 		{ "give\rup = 5s", "FILE:2: give?up: there is no such key" },
 		{ "gr\xc3 = 5", "FILE:2: it is not UTF-8" },
-		{ "gr\xc3\xb6\xc3\x9f" "e", "FILE:2: the line is neither" },
-		{ "# gr\xc3\xb6\xc3\x9f" "e! = 5", NULL },
-		{ "chap_file = /gr\xc3\xb6\xc3\x9f" "e!\t!", "FILE:12: chap_file: it is there twice, first in line 2" },
+		{ "gr\xc3\xb6\xc3\x9f"
+		  "e",
+		  "FILE:2: the line is neither" },
+		{ "# gr\xc3\xb6\xc3\x9f"
+		  "e! = 5",
+		  NULL },
+		{ "chap_file = /gr\xc3\xb6\xc3\x9f"
+		  "e!\t!",
+		  "FILE:12: chap_file: it is there twice, first in line 2" },
 	};
-	static const char *const sections[] = { "[gr\xc3\xb6\xc3\x9f" "e]", " [a!b] ", "[a\tb]\r", "[a]\xc3\xb6]", "[a!b] # mine" };
+	static const char *const sections[] = { "[gr\xc3\xb6\xc3\x9f"
+						"e]",
+						" [a!b] ", "[a\tb]\r", "[a]\xc3\xb6]",
+						"[a!b] # mine" };
 	static struct config_faults faults;
 	static struct volume_config defaults;
 	static struct volume_file file;
@@ -274,7 +304,8 @@ test_a_name_that_can_not_be_is_named_and_the_rest_of_the_file_holds(void **state
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		sprintf(text, "[volume]\n%s\n%s", cases[i].line, strstr(good, "uuid"));
 		faults.count = faults.passed_over = 0;
-		assert_int_equal(volume_file_parse(text, strlen(text), &defaults, &file, &faults), 0);
+		assert_int_equal(volume_file_parse(text, strlen(text), &defaults, &file, &faults),
+				 0);
 		config_faults_tell(&faults, "FILE", -EINVAL, &shown);
 		if (cases[i].named ? faults.count != 1 || strncmp(shown.message, cases[i].named,
 								  strlen(cases[i].named)) != 0
@@ -285,10 +316,15 @@ test_a_name_that_can_not_be_is_named_and_the_rest_of_the_file_holds(void **state
 		assert_int_equal(file.config.give_up_seconds, 7);
 	}
 	for (size_t i = 0; i < sizeof(sections) / sizeof(sections[0]); i++) {
-		sprintf(text, "%s%s\ngive_up = 9s\nnonsense\n[volume]\nhedge = 7s\n", good, sections[i]);
-		sprintf(expected, "FILE:14: section [%s", i == 0 ? "gr\xc3\xb6\xc3\x9f" "e]" : "a");
+		sprintf(text, "%s%s\ngive_up = 9s\nnonsense\n[volume]\nhedge = 7s\n", good,
+			sections[i]);
+		sprintf(expected, "FILE:14: section [%s",
+			i == 0 ? "gr\xc3\xb6\xc3\x9f"
+				 "e]"
+			       : "a");
 		faults.count = faults.passed_over = 0;
-		assert_int_equal(volume_file_parse(text, strlen(text), &defaults, &file, &faults), 0);
+		assert_int_equal(volume_file_parse(text, strlen(text), &defaults, &file, &faults),
+				 0);
 		config_faults_tell(&faults, "FILE", -EINVAL, &shown);
 		if (faults.count != 1 || strncmp(shown.message, expected, strlen(expected)) != 0)
 			fail_msg("%s: %d faults, \"%s\"", sections[i], faults.count, shown.message);
@@ -310,9 +346,12 @@ test_no_name_makes_a_file_unreadable(void **state)
 	volume_config_usual(&defaults);
 	for (int c = 1; c < 0x7f; c++) {
 		for (int form = 0; form < 4; form++) {
-			sprintf(text, form < 2 ? "%s%s%cb = 1\n" : "%s[%s%cb]\n", good, form % 2 ? "" : "a", c);
+			sprintf(text, form < 2 ? "%s%s%cb = 1\n" : "%s[%s%cb]\n", good,
+				form % 2 ? "" : "a", c);
 			faults.count = faults.passed_over = 0;
-			assert_int_equal(volume_file_parse(text, strlen(text), &defaults, &file, &faults), 0);
+			assert_int_equal(volume_file_parse(text, strlen(text), &defaults, &file,
+							   &faults),
+					 0);
 			if (faults.count > 0 && c >= ' ' && faults.list[0].line == 0)
 				fail_msg("%02x: %s", c, faults.list[0].what);
 		}
@@ -371,7 +410,7 @@ test_what_a_fault_quotes_ends_with_a_whole_character(void **state)
 	assert_string_equal(faults.list[1].what, "??? ??? \xc3\xb6?");
 	assert_string_equal(faults.list[1].key, "k");
 	config_fault_add(&faults, 1, "", "", "123456789\xe2\x82\xac");
-	config_fault_format(&faults.list[2], "F", out, sizeof(out));	/* 17 bytes into 15 */
+	config_fault_format(&faults.list[2], "F", out, sizeof(out)); /* 17 bytes into 15 */
 	assert_string_equal(out, "F:1: 123456789");
 }
 
@@ -498,7 +537,8 @@ test_a_file_too_large_is_refused(void **state)
 	free(text);
 }
 
-/* Text with a few bytes changed, and perhaps cut, is refused or gives what could have been written. */
+/* Text with a few bytes changed, and perhaps cut, is refused or gives what could have been written.
+ */
 static void
 test_damaged_text_never_gives_a_configuration_out_of_bounds(void **state)
 {
@@ -542,8 +582,11 @@ test_a_fault_in_its_file_does_not_free_a_volumes_members(void **state)
 
 	snprintf(folder, sizeof(folder), "%s/etc/volumes", scratch_folder);
 	assert_int_equal(folder_make(folder), 0);
-	assert_int_equal(device_address_parse("[fd00::4]:3261/iqn.2026-01.org.example:b/7", &held, &why), 0);
-	assert_int_equal(device_address_parse("[fd00::4]:3261/iqn.2026-01.org.example:b/8", &other, &why), 0);
+	assert_int_equal(
+		device_address_parse("[fd00::4]:3261/iqn.2026-01.org.example:b/7", &held, &why), 0);
+	assert_int_equal(device_address_parse("[fd00::4]:3261/iqn.2026-01.org.example:b/8", &other,
+					      &why),
+			 0);
 	scratch_write("etc/volumes/a.conf", "not a file of a volume");
 	sprintf(text, "%sgive_up = 5\nhegde = 1s\n", good);
 	scratch_write("etc/volumes/v0.conf", text);
@@ -618,7 +661,8 @@ test_epochs_are_kept_by_volume_and_damage_is_not_zero(void **state)
 	assert_int_equal(epoch_try(a, 72), 0);
 	assert_int_equal(epoch_recall_tried(a, &epoch), 0);
 	assert_int_equal(epoch, 72);
-	scratch_write("state/epochs/01000000-0000-0000-0000-000000000000", "8");	/* torn: no newline */
+	/* torn: no newline */
+	scratch_write("state/epochs/01000000-0000-0000-0000-000000000000", "8");
 	assert_int_equal(epoch_recall(a, &epoch), -EINVAL);
 	assert_int_equal(level_recall(a), -1);
 	assert_int_equal(level_record(a, 5), 0);
@@ -652,7 +696,8 @@ test_a_file_is_replaced_whole_or_created_once(void **state)
 	assert_int_equal(mkdir(scratch_folder, 0700), 0);
 }
 
-#define SCRATCH_TEST(function) cmocka_unit_test_setup_teardown(function, scratch_make, scratch_remove)
+#define SCRATCH_TEST(function)                                                                     \
+	cmocka_unit_test_setup_teardown(function, scratch_make, scratch_remove)
 
 int
 main(void)
@@ -665,7 +710,8 @@ main(void)
 		cmocka_unit_test(test_faults_are_refused_with_file_line_key_and_remedy),
 		cmocka_unit_test(test_a_file_with_a_nul_is_refused),
 		cmocka_unit_test(test_all_faults_of_a_file_are_found_at_once),
-		cmocka_unit_test(test_a_name_that_can_not_be_is_named_and_the_rest_of_the_file_holds),
+		cmocka_unit_test(
+			test_a_name_that_can_not_be_is_named_and_the_rest_of_the_file_holds),
 		cmocka_unit_test(test_no_name_makes_a_file_unreadable),
 		cmocka_unit_test(test_of_two_rates_the_one_that_is_in_the_file_wins),
 		cmocka_unit_test(test_what_a_fault_quotes_ends_with_a_whole_character),

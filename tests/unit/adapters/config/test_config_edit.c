@@ -1,4 +1,6 @@
-/* What the handler changes in the gateway's files, and what it leaves: comments, order, blanks; defaults of all volumes. */
+/* What the handler changes in the gateway's files, and what it leaves: comments, order, blanks;
+ * defaults of all volumes.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,22 +18,21 @@
 
 #define UUID "3f0c9a52-7d14-4f0e-9a6b-2d9a1c7e5b10"
 
-static const char edited_by_hand[] =
-	"; bought 2026, see the wiki\n"
-	"\n"
-	"[Volume]\n"
-	"uuid=" UUID "\n"
-	"  # rack 1\n"
-	"  member =   h1/iqn.x:a/0\t\n"
-	"\tmember = h2/iqn.x:a/0\n"
-	"# rack 2\n"
-	"member= h3/iqn.x:a/0\n"
-	"\n"
-	"initiator = iqn.2026-01.org.example:gw\n"
-	"#sync_rate_min = 10M\n"
-	"# slow links\n"
-	"sync_rate_max\t=\t100M\n"
-	"# the end, without a newline";
+static const char edited_by_hand[] = "; bought 2026, see the wiki\n"
+				     "\n"
+				     "[Volume]\n"
+				     "uuid=" UUID "\n"
+				     "  # rack 1\n"
+				     "  member =   h1/iqn.x:a/0\t\n"
+				     "\tmember = h2/iqn.x:a/0\n"
+				     "# rack 2\n"
+				     "member= h3/iqn.x:a/0\n"
+				     "\n"
+				     "initiator = iqn.2026-01.org.example:gw\n"
+				     "#sync_rate_min = 10M\n"
+				     "# slow links\n"
+				     "sync_rate_max\t=\t100M\n"
+				     "# the end, without a newline";
 
 static struct volume_config config, again;
 static struct fault fault;
@@ -91,8 +92,8 @@ only_differs(const char *from, const char *to)
 	const char *place = strstr(edited_by_hand, from);
 
 	assert_non_null(place);
-	snprintf(expected, sizeof(expected), "%.*s%s%s", (int)(place - edited_by_hand), edited_by_hand, to,
-		 place + strlen(from));
+	snprintf(expected, sizeof(expected), "%.*s%s%s", (int)(place - edited_by_hand),
+		 edited_by_hand, to, place + strlen(from));
 	file_is("etc/volumes/v0.conf", expected);
 }
 
@@ -144,7 +145,8 @@ test_devices_come_and_go_with_their_lines(void **state)
 	begin();
 	config.devices[config.device_count++] = device("h4,g4/iqn.x:a/0");
 	must(volume_config_write(&config, &fault));
-	only_differs("member= h3/iqn.x:a/0\n", "member= h3/iqn.x:a/0\nmember = h4:3260,g4:3260/iqn.x:a/0\n");
+	only_differs("member= h3/iqn.x:a/0\n",
+		     "member= h3/iqn.x:a/0\nmember = h4:3260,g4:3260/iqn.x:a/0\n");
 
 	begin();
 	config.devices[1] = device("h2,g2/iqn.x:a/0");
@@ -156,7 +158,7 @@ test_devices_come_and_go_with_their_lines(void **state)
 	must(volume_config_write(&config, &fault));
 	only_differs("  member =   h1/iqn.x:a/0\t\n", "");
 
-	begin();		/* all of them at once */
+	begin(); /* all of them at once */
 	for (int i = 0; i < 3; i++)
 		config.devices[i].address.lun = 9;
 	must(volume_config_write(&config, &fault));
@@ -232,7 +234,8 @@ test_a_file_keeps_its_owner_and_group(void **state)
 	char path[PATH_MAX];
 	mode_t mask;
 	struct stat status;
-	uid_t owner = geteuid() == 0 ? 1001 : geteuid();	/* only root can give it to another */
+	/* only root can give it to another */
+	uid_t owner = geteuid() == 0 ? 1001 : geteuid();
 	gid_t group = geteuid() == 0 ? 1002 : getegid();
 
 	begin();
@@ -284,12 +287,21 @@ static void
 add_line(char *text, uint64_t *seed, const char *key, const char *value)
 {
 	static const char *const noise[] = {
-		"", "", "\n", "# a = b\n", "\t; ]\n", "[VOLUME]\n", " [volume]\n", "#error_limit=9\n", "# member = x\n",
+		"",
+		"",
+		"\n",
+		"# a = b\n",
+		"\t; ]\n",
+		"[VOLUME]\n",
+		" [volume]\n",
+		"#error_limit=9\n",
+		"# member = x\n",
 	};
 	static const char *const blanks[] = { "", " ", "\t", "   " };
 
-	sprintf(text + strlen(text), "%s%s%s%s=%s%s%s%s", noise[scratch_random(seed) % 9], blanks[scratch_random(seed) % 4], key,
-		blanks[scratch_random(seed) % 4], blanks[scratch_random(seed) % 4], value, blanks[scratch_random(seed) % 4],
+	sprintf(text + strlen(text), "%s%s%s%s=%s%s%s%s", noise[scratch_random(seed) % 9],
+		blanks[scratch_random(seed) % 4], key, blanks[scratch_random(seed) % 4],
+		blanks[scratch_random(seed) % 4], value, blanks[scratch_random(seed) % 4],
 		scratch_random(seed) % 8 == 0 ? "\r\n" : "\n");
 }
 
@@ -308,7 +320,8 @@ odd_file(char *text, uint64_t *seed)
 			add_line(text, seed, "INITIATOR", "iqn.2026-01.org.example:gw");
 	}
 	for (int i = 0; i < 3; i++) {
-		static const char *const lines[] = { "give_up", "9s", "hedge", "0", "spare_wait", "1h" };
+		static const char *const lines[] = { "give_up", "9s",	      "hedge",
+						     "0",	"spare_wait", "1h" };
 
 		if (scratch_random(seed) % 2)
 			add_line(text, seed, lines[2 * i], lines[2 * i + 1]);
@@ -327,7 +340,8 @@ lines_kept(const char *text, const char *other)
 		size_t length = strcspn(text, "\n");
 		const char *found = other;
 
-		while (*found && (strcspn(found, "\n") != length || memcmp(found, text, length) != 0)) {
+		while (*found &&
+		       (strcspn(found, "\n") != length || memcmp(found, text, length) != 0)) {
 			found += strcspn(found, "\n");
 			found += *found == '\n';
 		}
@@ -361,7 +375,8 @@ test_an_odd_file_says_what_it_should_and_keeps_its_other_lines(void **state)
 			touched++;
 		}
 		if (scratch_random(&seed) % 2) {
-			must(volume_config_drop(&config, &config.devices[scratch_random(&seed) % 3]));
+			must(volume_config_drop(&config,
+						&config.devices[scratch_random(&seed) % 3]));
 			touched++;
 		}
 		if (scratch_random(&seed) % 2)
@@ -369,7 +384,8 @@ test_an_odd_file_says_what_it_should_and_keeps_its_other_lines(void **state)
 		must(volume_config_write(&config, &fault));
 		must(volume_config_read("v0", &again, &fault));
 		after = read_file("etc/volumes/v0.conf");
-		if (!volume_config_same(&config, &again) || lines_kept(text, after) < config_lines(text) - touched)
+		if (!volume_config_same(&config, &again) ||
+		    lines_kept(text, after) < config_lines(text) - touched)
 			fail_msg("round %d: of\n%s\nbecame\n%s", round, text, after);
 		free(after);
 	}
@@ -382,14 +398,15 @@ test_what_a_volume_does_not_say_the_gateway_does(void **state)
 {
 	begin();
 	assert_int_equal(config.give_up_seconds, 5);
-	write_file("etc/gateway.conf", "[volumes]\ngive_up = 8s\nsync_rate_max = 1M\nchap_file = /c\nsync_rate_min = 1M\n");
+	write_file("etc/gateway.conf", "[volumes]\ngive_up = 8s\nsync_rate_max = 1M\nchap_file = "
+				       "/c\nsync_rate_min = 1M\n");
 	must(volume_config_read("v0", &config, &fault));
 	assert_int_equal(config.give_up_seconds, 8);
 	assert_int_equal(config.sync_rate_max, 100 << 20);
 	assert_string_equal(config.chap_file, "/c");
 	must(volume_config_write(&config, &fault));
-	file_is("etc/volumes/v0.conf", edited_by_hand);	/* it stays the gateway's */
-	config.give_up_seconds = 5;		/* the usual, but not here */
+	file_is("etc/volumes/v0.conf", edited_by_hand); /* it stays the gateway's */
+	config.give_up_seconds = 5;			/* the usual, but not here */
 	config.chap_file[0] = '\0';
 	must(volume_config_write(&config, &fault));
 	only_differs("100M\n", "100M\nchap_file = none\ngive_up = 5s\n");
@@ -421,7 +438,8 @@ test_a_fault_of_the_gateway_keeps_no_volume_from_starting(void **state)
 	static struct config_faults faults;
 
 	begin();
-	write_file("etc/gateway.conf", "[volumes]\ngive_up = 8\nhedge = 1s\nuuid = 7\n[notfy]\nmail = x\n[exporter]\nport = 0\n");
+	write_file("etc/gateway.conf", "[volumes]\ngive_up = 8\nhedge = 1s\nuuid = "
+				       "7\n[notfy]\nmail = x\n[exporter]\nport = 0\n");
 	must(volume_config_read("v0", &config, &fault));
 	assert_int_equal(config.give_up_seconds, 5);
 	assert_int_equal(config.hedge_milliseconds, 1000);
@@ -439,11 +457,17 @@ test_a_fault_of_the_gateway_keeps_no_volume_from_starting(void **state)
 static void
 test_the_gateways_file_keeps_all_but_the_spares(void **state)
 {
-	static const char before[] = "# ours\n[notify]\nmail = a@example.org\nmail = b\nseverity = error\n\n[spares]\n# shelf\n"
-				     "spare = h1/iqn.x:a/0 size=67108864 block=512\n[exporter]\nport=1\n";
-	static const char after[] = "# ours\n[notify]\nmail = a@example.org\nmail = b\nseverity = error\n\n[spares]\n# shelf\n"
-				    "spare = h2:3260,g2:3260/iqn.x:a/1 size=134217728 block=4096\n[exporter]\nport=1\n";
-	struct pool_spare spare = { .device = device("h2,g2/iqn.x:a/1"), .size_bytes = 134217728, .block_bytes = 4096 };
+	static const char before[] =
+		"# ours\n[notify]\nmail = a@example.org\nmail = b\nseverity = error\n\n[spares]\n# "
+		"shelf\n"
+		"spare = h1/iqn.x:a/0 size=67108864 block=512\n[exporter]\nport=1\n";
+	static const char after[] =
+		"# ours\n[notify]\nmail = a@example.org\nmail = b\nseverity = error\n\n[spares]\n# "
+		"shelf\n"
+		"spare = h2:3260,g2:3260/iqn.x:a/1 size=134217728 block=4096\n[exporter]\nport=1\n";
+	struct pool_spare spare = { .device = device("h2,g2/iqn.x:a/1"),
+				    .size_bytes = 134217728,
+				    .block_bytes = 4096 };
 	static struct gateway_file gateway;
 	static struct config_faults faults;
 	struct device_address first = device("h1/iqn.x:a/0");
@@ -466,31 +490,43 @@ test_bad_values_of_the_gateway_are_named(void **state)
 	static const struct {
 		const char *text, *named;
 	} cases[] = {
-		{ "[spares]\nspare = h/iqn.x:a/1\n", "2: spare: \"h/iqn.x:a/1\" does not end with size=BYTES" },
+		{ "[spares]\nspare = h/iqn.x:a/1\n",
+		  "2: spare: \"h/iqn.x:a/1\" does not end with size=BYTES" },
 		{ "[spares]\nspare = h/iqn.x:a/1 size=1 block=512\n", "size=BYTES" },
 		{ "[spares]\nspare = h/iqn.x:a/1 size=67108864\n", "size=BYTES" },
 		{ "[spares]\nspare = h/iqn.x:a/1 size=67108864 block=1024\n", "size=BYTES" },
 		{ "[spares]\nspare = h/iqn.x:a/1 size=67108864 block=512 x\n", "size=BYTES" },
 		{ "[spares]\nspare = h/iqn size=67108864 block=512\n", "2: spare: \"h/iqn\": " },
-		{ "[spares]\nspare = h/iqn.x:a/1 size=67108864 block=512\nspare = h:3260/iqn.x:a/1 size=67108864 block=512\n",
+		{ "[spares]\nspare = h/iqn.x:a/1 size=67108864 block=512\nspare = h:3260/iqn.x:a/1 "
+		  "size=67108864 block=512\n",
 		  "3: spare: \"h:3260/iqn.x:a/1\" is there twice" },
 		{ "[notify]\nmail = -oQ/tmp\n", "2: mail: \"-oQ/tmp\" is not a mail address" },
 		{ "[notify]\nmail = a b\n", "is not a mail address" },
 		{ "[notify]\nseverity = loud\n", "2: severity: \"loud\" is not a severity" },
 		{ "[notify]\ncommand = mail\n", "2: command: \"mail\" is not an absolute path" },
-		{ "[exporter]\naddress = localhost\n", "2: address: \"localhost\" is not an IP address" },
-		{ "[exporter]\nport = 65536\n", "2: port: \"65536\" is too much; choose 1 to 65535" },
-		{ "[volumes]\nsync_rate_max = 1M\n", "sync_rate_min: in [volumes] it is above sync_rate_max" },
-		{ "[volumes]\ngive_up = 5s\ngive_up = 6s\n", "3: give_up: it is there twice, first in line 2" },
-		{ "[spares]\ngr\xc3\xb6\xc3\x9f" "e = 1\n", "2: gr\xc3\xb6\xc3\x9f" "e: there is no such key in [spares]" },
-		{ "[volumes]\ninitiator = iqn.x:a\n", "2: initiator: there is no such key in [volumes]" },
+		{ "[exporter]\naddress = localhost\n",
+		  "2: address: \"localhost\" is not an IP address" },
+		{ "[exporter]\nport = 65536\n",
+		  "2: port: \"65536\" is too much; choose 1 to 65535" },
+		{ "[volumes]\nsync_rate_max = 1M\n",
+		  "sync_rate_min: in [volumes] it is above sync_rate_max" },
+		{ "[volumes]\ngive_up = 5s\ngive_up = 6s\n",
+		  "3: give_up: it is there twice, first in line 2" },
+		{ "[spares]\ngr\xc3\xb6\xc3\x9f"
+		  "e = 1\n",
+		  "2: gr\xc3\xb6\xc3\x9f"
+		  "e: there is no such key in [spares]" },
+		{ "[volumes]\ninitiator = iqn.x:a\n",
+		  "2: initiator: there is no such key in [volumes]" },
 	};
 	static struct gateway_file gateway;
 	static struct config_faults faults;
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		faults.count = 0;
-		assert_int_equal(gateway_file_parse(cases[i].text, strlen(cases[i].text), &gateway, &faults), 0);
+		assert_int_equal(gateway_file_parse(cases[i].text, strlen(cases[i].text), &gateway,
+						    &faults),
+				 0);
 		assert_int_equal(faults.count, 1);
 		config_faults_tell(&faults, "", -EINVAL, &fault);
 		if (!strstr(fault.message, cases[i].named))
@@ -530,7 +566,8 @@ test_the_template_of_the_gateway_has_every_key_and_no_fault(void **state)
 	free(text);
 }
 
-#define SCRATCH_TEST(function) cmocka_unit_test_setup_teardown(function, scratch_make, scratch_remove)
+#define SCRATCH_TEST(function)                                                                     \
+	cmocka_unit_test_setup_teardown(function, scratch_make, scratch_remove)
 
 int
 main(void)

@@ -1,5 +1,5 @@
-/* The gateway's shared spares: what is written reads back, the smallest that fits is chosen, one taker gets each
- * however many ask at once, and no bytes whatever do harm.
+/* The gateway's shared spares: what is written reads back, the smallest that fits is chosen, one
+ * taker gets each however many ask at once, and no bytes whatever do harm.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -149,9 +149,11 @@ test_a_broken_file_is_never_overwritten(void **state)
 {
 	static const char *const broken[] = {
 		"[spares]\nspare = h/iqn.x:b/1 size=67108864 block=512\nspare = oops\n",
-		"[spares]\nspare = h/iqn.x:b/1 size=67108864 block=512\noops\n",	/* who knows what it was to be */
+		/* who knows what it was to be */
+		"[spares]\nspare = h/iqn.x:b/1 size=67108864 block=512\noops\n",
 	};
-	struct pool_spare made = spare("h/iqn.x:a/1", 64 * MIB, 512), there = spare("h/iqn.x:b/1", 64 * MIB, 512);
+	struct pool_spare made = spare("h/iqn.x:a/1", 64 * MIB, 512),
+			  there = spare("h/iqn.x:b/1", 64 * MIB, 512);
 	static struct spare_pool pool, before;
 	char path[PATH_MAX], *text;
 	size_t length;
@@ -207,7 +209,8 @@ test_damaged_text_never_gives_a_pool_out_of_bounds(void **state)
 	assert_true(accepted > FUZZ_ROUNDS / 100);
 }
 
-#define SCRATCH_TEST(function) cmocka_unit_test_setup_teardown(function, scratch_make, scratch_remove)
+#define SCRATCH_TEST(function)                                                                     \
+	cmocka_unit_test_setup_teardown(function, scratch_make, scratch_remove)
 
 int
 main(void)

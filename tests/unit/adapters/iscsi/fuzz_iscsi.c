@@ -1,9 +1,10 @@
 /* Feeds a connection in its full-feature phase what no sane target sends.
  *
- * Input: a byte of options, then steps.  A step is raw bytes, or a PDU whose fields are each what the connection
- * expects just now, or a value near a limit, or anything; or one of our own acts.  Checked after each:
- * every task is given back exactly once; nobody writes outside of a read's memory, nor into it once it was
- * given back or diverted; nothing good is said of data that did not come.
+ * Input: a byte of options, then steps.  A step is raw bytes, or a PDU whose fields are each what
+ * the connection expects just now, or a value near a limit, or anything; or one of our own acts.
+ * Checked after each: every task is given back exactly once; nobody writes outside of a read's
+ * memory, nor into it once it was given back or diverted; nothing good is said of data that did not
+ * come.
  */
 #include "../../fuzz.h"
 
@@ -24,9 +25,9 @@ struct fuzz_task {
 	struct iscsi_task task;
 	struct scsi_task scsi;
 	struct iovec iov[3];
-	uint8_t *memory;	/* as long as its io */
+	uint8_t *memory; /* as long as its io */
 	uint32_t length;
-	bool busy, ours;	/* ours: memory was taken back, nobody may touch it */
+	bool busy, ours; /* ours: memory was taken back, nobody may touch it */
 };
 
 static struct {
@@ -35,7 +36,7 @@ static struct {
 	struct iscsi_login login;
 	struct fuzz_task tasks[TASKS];
 	const uint8_t *input, *end;
-	uint8_t out[1 << 20];	/* of the target, not in the socket yet */
+	uint8_t out[1 << 20]; /* of the target, not in the socket yet */
 	size_t out_start, out_end;
 } fuzz;
 
@@ -71,9 +72,11 @@ on_done(struct iscsi_task *wire)
 	fuzz_require(task->busy, "a task was given back twice");
 	task->busy = false;
 	if (scsi->status == 0 && scsi->residual_status != SCSI_RESIDUAL_UNDERFLOW)
-		fuzz_require(wire->moved_bytes == wire->length_bytes, "good, though data is missing");
+		fuzz_require(wire->moved_bytes == wire->length_bytes,
+			     "good, though data is missing");
 	if (scsi->status == 0 && scsi->residual_status == SCSI_RESIDUAL_UNDERFLOW)
-		fuzz_require(scsi->residual >= wire->length_bytes - wire->moved_bytes, "more than came is said to be there");
+		fuzz_require(scsi->residual >= wire->length_bytes - wire->moved_bytes,
+			     "more than came is said to be there");
 	if (!task->ours)
 		take_memory_back(task);
 }
@@ -88,7 +91,7 @@ submit(struct fuzz_task *task, bool write)
 		return;
 	memset(&task->task, 0, sizeof(task->task));
 	free(task->memory);
-	task->memory = malloc(length);	/* ASan sees its end */
+	task->memory = malloc(length); /* ASan sees its end */
 	task->length = length;
 	scsi_data_task(&task->scsi, write, false, false, 0, length / 512, length);
 	task->iov[0] = (struct iovec){ task->memory, first };
@@ -107,8 +110,8 @@ static uint32_t
 value(uint32_t right)
 {
 	static const uint32_t limits[] = {
-		0, 1, 3, 48, 511, 512, 8192, 65535, 65536, 262144, 262145, 0xffffff, 0x7fffffff, 0x80000000,
-		0xfffffffe, 0xffffffff,
+		0,     1,      3,      48,	 511,	     512,	 8192,	     65535,
+		65536, 262144, 262145, 0xffffff, 0x7fffffff, 0x80000000, 0xfffffffe, 0xffffffff,
 	};
 	uint8_t how = next();
 
@@ -176,7 +179,8 @@ choose(uint8_t opcode)
 
 		if (!task->busy || (opcode == 0x25 && !task->task.read))
 			continue;
-		if (opcode == 0x31 && (!task->task.write || task->task.solicited_bytes == task->task.length_bytes))
+		if (opcode == 0x31 &&
+		    (!task->task.write || task->task.solicited_bytes == task->task.length_bytes))
 			continue;
 		if (task->task.sent || any > 250)
 			return &task->task;
@@ -187,20 +191,24 @@ choose(uint8_t opcode)
 static void
 peer_pdu(void)
 {
-	static const uint8_t opcodes[] = { 0x25, 0x25, 0x25, 0x21, 0x21, 0x31, 0x31, 0x31, 0x20, 0x20 };
+	static const uint8_t opcodes[] = { 0x25, 0x25, 0x25, 0x21, 0x21,
+					   0x31, 0x31, 0x31, 0x20, 0x20 };
 	static const uint8_t rare[] = { 0x22, 0x23, 0x26, 0x32, 0x3f };
 	static uint8_t data[65536];
-	uint8_t opcode = next() > 245 ? rare[next() % sizeof(rare)] : opcodes[next() % sizeof(opcodes)];
+	uint8_t opcode =
+		next() > 245 ? rare[next() % sizeof(rare)] : opcodes[next() % sizeof(opcodes)];
 	const struct iscsi_task *chosen = choose(opcode);
 	const struct iscsi_task *task = chosen ? chosen : &fuzz.tasks[0].task;
 	uint8_t header[48] = { opcode, next(), next() % 32 == 31, next() };
-	uint32_t left = task->length_bytes - (task->read ? task->moved_bytes : task->solicited_bytes);
-	uint32_t length = header[0] == 0x25 ? value(left > 8192 ? 512u * (next() % 16) : left) : next() % 64u;
+	uint32_t left =
+		task->length_bytes - (task->read ? task->moved_bytes : task->solicited_bytes);
+	uint32_t length =
+		header[0] == 0x25 ? value(left > 8192 ? 512u * (next() % 16) : left) : next() % 64u;
 
 	if (chosen == NULL && opcode != 0x20 && next() < 250)
 		return;
-	header[3] = header[3] % 4 == 0 ? 2 : 0;	/* status */
-	header[4] = next() > 250 ? next() : 0;		/* additional header segments */
+	header[3] = header[3] % 4 == 0 ? 2 : 0; /* status */
+	header[4] = next() > 250 ? next() : 0;	/* additional header segments */
 	put_32(header + 16, value(header[0] == 0x20 ? ISCSI_NO_TAG : task->tag));
 	put_32(header + 20, value(next()));
 	put_32(header + 24, value(1));
@@ -278,9 +286,11 @@ check(void)
 		const struct fuzz_task *task = &fuzz.tasks[i];
 
 		fuzz_require(task->task.moved_bytes <= task->task.length_bytes &&
-			task->task.solicited_bytes <= task->task.length_bytes, "more than the task has");
+				     task->task.solicited_bytes <= task->task.length_bytes,
+			     "more than the task has");
 		for (uint32_t at = 0; task->ours && at < task->length; at += 64)
-			fuzz_require(task->memory[at] == POISON, "memory was touched that was taken back");
+			fuzz_require(task->memory[at] == POISON,
+				     "memory was touched that was taken back");
 	}
 }
 
@@ -291,7 +301,8 @@ start(uint8_t options)
 
 	fuzz_require(socketpair(AF_UNIX, SOCK_STREAM, 0, sockets) == 0, "no sockets");
 	fcntl(sockets[0], F_SETFL, O_NONBLOCK);
-	setsockopt(sockets[0], SOL_SOCKET, SO_SNDBUF, &small, sizeof(small));	/* it is full often */
+	/* it is full often */
+	setsockopt(sockets[0], SOL_SOCKET, SO_SNDBUF, &small, sizeof(small));
 	fuzz.out_start = fuzz.out_end = 0;
 	fuzz.peer = sockets[1];
 	fuzz.login = (struct iscsi_login){
@@ -332,7 +343,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		check();
 		fuzz_steps++;
 	}
-	fuzz_require(error == 0 || iscsi_connection_fault(fuzz.connection)->message[0] != '\0', "broken without a reason");
+	fuzz_require(error == 0 || iscsi_connection_fault(fuzz.connection)->message[0] != '\0',
+		     "broken without a reason");
 	iscsi_connection_destroy(fuzz.connection);
 	close(fuzz.peer);
 	for (int i = 0; i < TASKS; i++) {

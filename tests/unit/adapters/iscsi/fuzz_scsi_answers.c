@@ -1,7 +1,8 @@
 /* Feeds arbitrary answers to everything that reads what a device says of itself.
  *
- * Input: the length of the answer, what the target claims of it, and the answer.  Each parser sees it twice, with
- * different bytes behind its end: what it finds must be the same, or it read what nobody sent.
+ * Input: the length of the answer, what the target claims of it, and the answer.  Each parser sees
+ * it twice, with different bytes behind its end: what it finds must be the same, or it read what
+ * nobody sent.
  */
 #include "../../fuzz.h"
 
@@ -13,9 +14,9 @@
 #define LUNS_MAX 16
 #define INPUT_BYTES 512u
 
-struct findings {	/* zeroed before, so that they can be compared as a whole */
-	bool capacity_16, capacity_10, measured_16, measured_10, mode, inquiry, limits, same, provisioning, serial,
-		designator, reservation, unmaps;
+struct findings { /* zeroed before, so that they can be compared as a whole */
+	bool capacity_16, capacity_10, measured_16, measured_10, mode, inquiry, limits, same,
+		provisioning, serial, designator, reservation, unmaps;
 	struct scsi_capacity of_16, of_10, of_measured_16, of_measured_10;
 	struct scsi_mode of_mode;
 	struct scsi_identity identity;
@@ -27,7 +28,9 @@ struct findings {	/* zeroed before, so that they can be compared as a whole */
 	struct scsi_sense sense;
 };
 
-/* What of a command's buffer of `size` came, and what is said of it: as iscsi_connection leaves a task. */
+/* What of a command's buffer of `size` came, and what is said of it: as iscsi_connection leaves a
+ * task.
+ */
 struct transfer {
 	uint32_t came;
 	enum scsi_residual claimed;
@@ -42,14 +45,16 @@ complete(struct scsi_task *task, const struct transfer *transfer)
 
 	task->residual_status = transfer->claimed;
 	task->residual = transfer->claimed_bytes;
-	if (missing > 0 && (transfer->claimed != SCSI_RESIDUAL_UNDERFLOW || transfer->claimed_bytes < missing)) {
+	if (missing > 0 &&
+	    (transfer->claimed != SCSI_RESIDUAL_UNDERFLOW || transfer->claimed_bytes < missing)) {
 		task->residual_status = SCSI_RESIDUAL_UNDERFLOW;
 		task->residual = missing;
 	}
 }
 
 static void
-answer(struct scsi_request *request, const struct transfer *transfer, const uint8_t *bytes, uint8_t behind)
+answer(struct scsi_request *request, const struct transfer *transfer, const uint8_t *bytes,
+       uint8_t behind)
 {
 	uint32_t length = (uint32_t)request->task.expxferlen;
 	uint32_t came = transfer->came < length ? transfer->came : length;
@@ -62,8 +67,8 @@ answer(struct scsi_request *request, const struct transfer *transfer, const uint
 }
 
 static void
-ask_pages(struct scsi_request *request, const struct transfer *transfer, const uint8_t *bytes, uint8_t behind,
-	  struct findings *out)
+ask_pages(struct scsi_request *request, const struct transfer *transfer, const uint8_t *bytes,
+	  uint8_t behind, struct findings *out)
 {
 	scsi_inquiry_page(request, 0xb0);
 	answer(request, transfer, bytes, behind);
@@ -77,19 +82,21 @@ ask_pages(struct scsi_request *request, const struct transfer *transfer, const u
 	out->serial = scsi_parse_serial(request, out->serial_text, sizeof(out->serial_text));
 	scsi_inquiry_page(request, 0x83);
 	answer(request, transfer, bytes, behind);
-	out->designator = scsi_parse_designator(request, out->designator_text, sizeof(out->designator_text));
+	out->designator =
+		scsi_parse_designator(request, out->designator_text, sizeof(out->designator_text));
 }
 
 static void
-ask_capacity(const struct transfer *transfer, const uint8_t *bytes, uint8_t behind, bool ten, bool *known,
-	     struct scsi_capacity *out)
+ask_capacity(const struct transfer *transfer, const uint8_t *bytes, uint8_t behind, bool ten,
+	     bool *known, struct scsi_capacity *out)
 {
 	uint8_t buffer[SCSI_CAPACITY_BYTES];
 	struct scsi_task task;
 	uint32_t came;
 
 	scsi_read_capacity_task(&task, ten);
-	came = transfer->came < (uint32_t)task.expxferlen ? transfer->came : (uint32_t)task.expxferlen;
+	came = transfer->came < (uint32_t)task.expxferlen ? transfer->came
+							  : (uint32_t)task.expxferlen;
 	memset(buffer, behind, sizeof(buffer));
 	memcpy(buffer, bytes, came);
 	complete(&task, transfer);
@@ -131,14 +138,20 @@ check(const struct transfer *transfer, const struct findings *found)
 {
 	fuzz_require(found->luns_count <= LUNS_MAX, "more LUNs than there is room for");
 	fuzz_require(transfer->came > 0 || found->luns_count < 0, "LUNs of nothing");
-	fuzz_require(transfer->came > 0 || (!found->inquiry && !found->capacity_16 && !found->capacity_10 &&
-		!found->measured_16 && !found->measured_10 && !found->mode && !found->limits && !found->same &&
-		!found->provisioning && !found->serial && !found->designator && !found->reservation),
-		"an answer of nothing");
-	fuzz_require(!found->capacity_16 || (found->of_16.block_bytes != 0 &&
-		found->of_16.capacity_bytes % found->of_16.block_bytes == 0), "a size that is no size");
+	fuzz_require(transfer->came > 0 ||
+			     (!found->inquiry && !found->capacity_16 && !found->capacity_10 &&
+			      !found->measured_16 && !found->measured_10 && !found->mode &&
+			      !found->limits && !found->same && !found->provisioning &&
+			      !found->serial && !found->designator && !found->reservation),
+		     "an answer of nothing");
+	fuzz_require(!found->capacity_16 ||
+			     (found->of_16.block_bytes != 0 &&
+			      found->of_16.capacity_bytes % found->of_16.block_bytes == 0),
+		     "a size that is no size");
 	fuzz_require(memchr(found->serial_text, '\0', sizeof(found->serial_text)) != NULL &&
-		memchr(found->designator_text, '\0', sizeof(found->designator_text)) != NULL, "a text without an end");
+			     memchr(found->designator_text, '\0', sizeof(found->designator_text)) !=
+				     NULL,
+		     "a text without an end");
 }
 
 int
@@ -146,7 +159,10 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static uint8_t bytes[SCSI_ANSWER_MAX];
 	static const enum scsi_residual claims[] = {
-		SCSI_RESIDUAL_NO_RESIDUAL, SCSI_RESIDUAL_NO_RESIDUAL, SCSI_RESIDUAL_UNDERFLOW, SCSI_RESIDUAL_OVERFLOW,
+		SCSI_RESIDUAL_NO_RESIDUAL,
+		SCSI_RESIDUAL_NO_RESIDUAL,
+		SCSI_RESIDUAL_UNDERFLOW,
+		SCSI_RESIDUAL_OVERFLOW,
 	};
 	struct findings first, second;
 	struct transfer transfer;
@@ -156,10 +172,11 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	transfer.claimed = claims[data[0] % 4];
 	transfer.claimed_bytes = data[1] == 255 ? UINT32_MAX : data[1];
-	transfer.came = (data[2] & 1 ? data[3] : (uint32_t)data[3] * 16 + data[2]) % (SCSI_ANSWER_MAX + 1);
+	transfer.came =
+		(data[2] & 1 ? data[3] : (uint32_t)data[3] * 16 + data[2]) % (SCSI_ANSWER_MAX + 1);
 	memset(bytes, 0, sizeof(bytes));
 	memcpy(bytes, data + 4, size - 4 < sizeof(bytes) ? size - 4 : sizeof(bytes));
-	exactly = malloc(transfer.came + 1);	/* ASan sees its end */
+	exactly = malloc(transfer.came + 1); /* ASan sees its end */
 	fuzz_require(exactly != NULL, "no memory");
 	memcpy(exactly, bytes, transfer.came);
 	ask_all(&transfer, exactly, 0x00, &first);
@@ -180,10 +197,12 @@ fuzz_make(uint8_t *input)
 	for (size_t i = 0; i < INPUT_BYTES; i++) {
 		uint64_t word = fuzz_random();
 
-		input[i] = (uint8_t)(word % 4 == 0 ? word >> 8 : word % 4 == 1 ? word >> 8 & 0x1f : 0);
+		input[i] = (uint8_t)(word % 4 == 0   ? word >> 8
+				     : word % 4 == 1 ? word >> 8 & 0x1f
+						     : 0);
 	}
 	input[5] = pages[shape % 5];
-	if (shape & 8)		/* one block size in 8 is sound */
+	if (shape & 8) /* one block size in 8 is sound */
 		memcpy(input + 4 + 8, (uint8_t[]){ 0, 0, 2, 0 }, 4);
 	return INPUT_BYTES;
 }

@@ -35,7 +35,7 @@ peer_exactly(void *out, size_t length)
 
 		if (part <= 0 && got == 0)
 			return false;
-		if (part <= 0) {	/* the rest is still on our side */
+		if (part <= 0) { /* the rest is still on our side */
 			assert_int_equal(iscsi_connection_flush(rig.connection), 0);
 			continue;
 		}
@@ -152,7 +152,8 @@ peer_r2t(uint32_t tag, uint32_t target_tag, uint32_t number, uint32_t offset, ui
 }
 
 void
-peer_data_in(uint32_t tag, uint8_t flags, uint32_t number, uint32_t offset, const void *data, uint32_t length)
+peer_data_in(uint32_t tag, uint8_t flags, uint32_t number, uint32_t offset, const void *data,
+	     uint32_t length)
 {
 	uint8_t header[48];
 
@@ -199,7 +200,11 @@ set_up(struct iscsi_negotiated agreed)
 	rig.peer = sockets[1];
 	rig.stat_sn = 100;
 	rig.login = (struct iscsi_login){
-		.complete = true, .stat_sn = 99, .exp_cmd_sn = 1, .max_cmd_sn = 64, .negotiated = agreed,
+		.complete = true,
+		.stat_sn = 99,
+		.exp_cmd_sn = 1,
+		.max_cmd_sn = 64,
+		.negotiated = agreed,
 	};
 	rig.connection = iscsi_connection_create(sockets[0], &rig.login);
 	assert_non_null(rig.connection);
@@ -216,8 +221,11 @@ tear_down(void)
 }
 
 const struct iscsi_negotiated plain = {
-	.first_burst_bytes = 65536, .max_burst_bytes = 262144, .target_segment_bytes = 8192,
-	.initial_r2t = true, .immediate_data = true,
+	.first_burst_bytes = 65536,
+	.max_burst_bytes = 262144,
+	.target_segment_bytes = 8192,
+	.initial_r2t = true,
+	.immediate_data = true,
 };
 
 void

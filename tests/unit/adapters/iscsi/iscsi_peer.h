@@ -1,5 +1,5 @@
-/* iscsi_peer.h - for tests of a connection in its full-feature phase: a target that is the test, at the other end of a
- * socketpair, PDU by PDU.
+/* iscsi_peer.h - for tests of a connection in its full-feature phase: a target that is the test, at
+ * the other end of a socketpair, PDU by PDU.
  */
 #ifndef IRAID_TEST_ISCSI_PEER_H
 #define IRAID_TEST_ISCSI_PEER_H
@@ -25,8 +25,8 @@ extern struct rig {
 	uint8_t management_response;
 } rig;
 
-extern uint8_t memory[DATA_MAX];	/* of what is submitted */
-extern uint8_t seen[DATA_MAX];		/* what the target was sent by writes */
+extern uint8_t memory[DATA_MAX]; /* of what is submitted */
+extern uint8_t seen[DATA_MAX];	 /* what the target was sent by writes */
 extern const struct iscsi_negotiated plain;
 
 struct pdu {

@@ -386,8 +386,8 @@ a_lun_in_use_is_looked_at_and_not_used(void **state)
 		for (size_t i = 0; i < sizeof(vital) / sizeof(vital[0]); i++)
 			assert_int_equal(with_answer(vital[i], conflict, person, &found), -EBUSY);
 		assert_string_equal(found.why,
-				    "in use by another initiator: "
-				    "INQUIRY of the block limits met a reservation conflict");
+				    "in use by another initiator: INQUIRY of the block limits met "
+				    "a reservation conflict");
 		assert_int_equal(with_answer(INSPECT_READY, conflict, person, &found), 0);
 	}
 	assert_int_equal(with_answer(INSPECT_MODE, conflict, false, &found), -EBUSY);

@@ -1,5 +1,5 @@
-/* test_iscsi_connection.c - the full-feature phase: writes, the window of commands, and all that is neither read nor write;
- * reads: test_iscsi_reads.c.
+/* test_iscsi_connection.c - the full-feature phase: writes, the window of commands, and all that is
+ * neither read nor write; reads: test_iscsi_reads.c.
  */
 #include "iscsi_peer.h"
 
@@ -31,7 +31,7 @@ write_with(struct iscsi_negotiated agreed)
 		receive_burst(ISCSI_NO_TAG, at, agreed.first_burst_bytes - at);
 		at = agreed.first_burst_bytes;
 	}
-	for (uint32_t wanted = 4099; at < length; wanted += 2 * 4099) {	/* odd sizes */
+	for (uint32_t wanted = 4099; at < length; wanted += 2 * 4099) { /* odd sizes */
 		wanted = wanted < length - at ? wanted : length - at;
 		peer_r2t(tag, 70 + number, number, at, wanted);
 		assert_int_equal(receive(), 0);
@@ -58,7 +58,7 @@ test_writes_go_out_as_the_target_wants_them(void **state)
 		agreed.immediate_data = kind & 2;
 		agreed.header_digest = kind & 4;
 		agreed.data_digest = kind & 8;
-		agreed.target_segment_bytes = 8190;	/* so that there is padding */
+		agreed.target_segment_bytes = 8190; /* so that there is padding */
 		write_with(agreed);
 	}
 }
@@ -82,7 +82,8 @@ test_several_r2ts_at_once_are_answered_in_their_order(void **state)
 }
 
 static void
-bad_r2t_with_tag(uint32_t target_tag, uint32_t length, uint32_t number, uint32_t offset, uint32_t wanted)
+bad_r2t_with_tag(uint32_t target_tag, uint32_t length, uint32_t number, uint32_t offset,
+		 uint32_t wanted)
 {
 	static struct job job;
 
@@ -105,12 +106,13 @@ bad_r2t(uint32_t length, uint32_t number, uint32_t offset, uint32_t wanted)
 static void
 test_r2ts_that_do_not_fit_end_the_connection(void **state)
 {
-	bad_r2t(65536, 1, 8192, 8192);		/* not the first */
-	bad_r2t(65536, 0, 4096, 8192);		/* asks again */
-	bad_r2t(65536, 0, 8192, 65536 - 8191);	/* beyond the end */
-	bad_r2t(524288, 0, 8192, 262145);	/* beyond MaxBurstLength */
+	bad_r2t(65536, 1, 8192, 8192);	       /* not the first */
+	bad_r2t(65536, 0, 4096, 8192);	       /* asks again */
+	bad_r2t(65536, 0, 8192, 65536 - 8191); /* beyond the end */
+	bad_r2t(524288, 0, 8192, 262145);      /* beyond MaxBurstLength */
 	bad_r2t(524288, 0, 8192, UINT32_MAX);
-	bad_r2t_with_tag(ISCSI_NO_TAG, 65536, 0, 8192, 8192);	/* its data would pass for unasked */
+	/* its data would pass for unasked */
+	bad_r2t_with_tag(ISCSI_NO_TAG, 65536, 0, 8192, 8192);
 }
 
 static void
@@ -142,7 +144,8 @@ test_a_response_code_is_no_success(void **state)
 	tear_down();
 }
 
-/* The answer comes while our side of the socket is full: the write's memory is still referred to. */
+/* The answer comes while our side of the socket is full: the write's memory is still referred to.
+ */
 static void
 early_answer(uint32_t length)
 {
@@ -173,8 +176,8 @@ early_answer(uint32_t length)
 static void
 test_an_early_answer_is_held_until_the_memory_is_free(void **state)
 {
-	early_answer(524288);	/* half of it was never asked for */
-	early_answer(262144);	/* all of it is in the PDU that is being sent */
+	early_answer(524288); /* half of it was never asked for */
+	early_answer(262144); /* all of it is in the PDU that is being sent */
 }
 
 static void
@@ -196,7 +199,7 @@ test_a_ping_is_answered_in_the_midst_of_a_burst(void **state)
 		if (pdu.header[0] == 0x40) {
 			assert_int_equal(get_32(pdu.header + 16), ISCSI_NO_TAG);
 			assert_int_equal(get_32(pdu.header + 20), 0x77);
-			assert_int_equal(get_32(pdu.header + 24), 2);	/* takes no number */
+			assert_int_equal(get_32(pdu.header + 24), 2); /* takes no number */
 			answered_after = bursts;
 		} else {
 			assert_int_equal(pdu.header[0], 0x05);
@@ -253,7 +256,7 @@ test_no_more_commands_leave_than_the_target_takes(void **state)
 	assert_false(peer_receive(&pdu));
 	assert_int_equal(iscsi_connection_window(rig.connection), 3);
 	rig.login.max_cmd_sn = 5;
-	peer_ping(ISCSI_NO_TAG);	/* only says so, wants no answer */
+	peer_ping(ISCSI_NO_TAG); /* only says so, wants no answer */
 	assert_int_equal(receive(), 0);
 	for (uint32_t number = 4; number <= 5; number++) {
 		flush_and_receive(&pdu);
@@ -261,7 +264,8 @@ test_no_more_commands_leave_than_the_target_takes(void **state)
 	}
 	assert_int_equal(iscsi_connection_flush(rig.connection), 0);
 	assert_false(peer_receive(&pdu));
-	assert_int_equal(iscsi_connection_window(rig.connection), 3);	/* the widest: two were left of more */
+	/* the widest: two were left of more */
+	assert_int_equal(iscsi_connection_window(rig.connection), 3);
 	rig.login.max_cmd_sn = 15;
 	peer_ping(ISCSI_NO_TAG);
 	assert_int_equal(receive(), 0);
@@ -283,12 +287,13 @@ test_sense_data_is_taken_as_far_as_it_goes(void **state)
 	start_header(header, 0x21, 0x80, receive_command());
 	header[3] = 2;
 	rig.stat_sn++;
-	peer_send(header, data, sizeof(data));	/* longer than anybody keeps */
+	peer_send(header, data, sizeof(data)); /* longer than anybody keeps */
 	assert_int_equal(receive(), 0);
 	assert_int_equal(job.scsi.status, 2);
 	assert_int_equal(job.scsi.sense.key, 3);
 	assert_int_equal(job.scsi.sense.ascq, 0x1104);
-	submit(&job, false, 4096);		/* the stream is still in step; no sense data at all */
+	/* the stream is still in step; no sense data at all */
+	submit(&job, false, 4096);
 	peer_respond(receive_command(), 0, 2);
 	assert_int_equal(receive(), 0);
 	assert_int_equal(job.scsi.sense.error_type, 0);
@@ -312,14 +317,14 @@ test_abort_task_names_the_task(void **state)
 	assert_int_equal(pdu.header[0], 0x42);
 	assert_int_equal(pdu.header[1], 0x81);
 	assert_int_equal(get_32(pdu.header + 20), tag);
-	assert_int_equal(get_32(pdu.header + 32), 1);	/* the task's CmdSN */
+	assert_int_equal(get_32(pdu.header + 32), 1); /* the task's CmdSN */
 	start_header(header, 0x22, 0x80, get_32(pdu.header + 16));
 	header[2] = 1;
 	peer_send(header, NULL, 0);
 	assert_int_equal(receive(), 0);
 	assert_int_equal(rig.managed, 1);
 	assert_int_equal(rig.management_response, 1);
-	peer_send(header, NULL, 0);	/* twice is once too often */
+	peer_send(header, NULL, 0); /* twice is once too often */
 	assert_true(receive() < 0);
 	tear_down();
 }
@@ -335,7 +340,7 @@ test_an_answer_that_comes_twice_ends_the_connection(void **state)
 	tag = receive_command();
 	peer_respond(tag, 0, 0);
 	assert_int_equal(receive(), 0);
-	submit(&job, true, 4096);	/* takes the same slot */
+	submit(&job, true, 4096); /* takes the same slot */
 	assert_int_not_equal(receive_command(), tag);
 	peer_respond(tag, 0, 0);
 	assert_true(receive() < 0);
@@ -352,7 +357,7 @@ test_status_numbers_are_acknowledged(void **state)
 	set_up(plain);
 	submit(&job, true, 4096);
 	flush_and_receive(&pdu);
-	assert_int_equal(get_32(pdu.header + 28), 100);	/* the login's and one */
+	assert_int_equal(get_32(pdu.header + 28), 100); /* the login's and one */
 	peer_respond(get_32(pdu.header + 16), 0, 0);
 	assert_int_equal(receive(), 0);
 	submit(&job, false, 4096);
@@ -386,8 +391,8 @@ test_messages_that_end_a_session_end_it_and_others_do_not(void **state)
 	message(0x32, 4, false);
 	message(0x32, 255, false);
 	message(0x3f, 0, true);
-	message(0x23, 0, true);		/* a login's answer */
-	message(0x26, 0, true);		/* of a logout that was not asked for */
+	message(0x23, 0, true); /* a login's answer */
+	message(0x26, 0, true); /* of a logout that was not asked for */
 }
 
 int

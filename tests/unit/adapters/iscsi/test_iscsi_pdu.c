@@ -1,4 +1,6 @@
-/* test_iscsi_pdu.c - headers to the byte, digests by the vectors of RFC 7143 (appendix A.4), keys of a login. */
+/* test_iscsi_pdu.c - headers to the byte, digests by the vectors of RFC 7143 (appendix A.4), keys
+ * of a login.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -48,14 +50,17 @@ test_a_command_has_its_fields_where_they_belong(void **state)
 {
 	static const uint8_t cdb[16] = { 0x8a, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15 };
 	static const uint8_t expected[48] = {
-		0x01, 0x21, 0, 0, 0, 0x01, 0x02, 0x03,	/* write, simple; more data follows */
-		0, 7, 0, 0, 0, 0, 0, 0,
-		0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88,
-		0xa1, 0xa2, 0xa3, 0xa4, 0xb1, 0xb2, 0xb3, 0xb4,
-		0x8a, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15,
+		/* write, simple; more data follows */
+		0x01, 0x21, 0,	  0,	0,    0x01, 0x02, 0x03, 0,    7,    0,	  0,
+		0,    0,    0,	  0,	0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88,
+		0xa1, 0xa2, 0xa3, 0xa4, 0xb1, 0xb2, 0xb3, 0xb4, 0x8a, 1,    2,	  3,
+		4,    5,    6,	  7,	8,    9,    10,	  11,	12,   13,   14,	  15,
 	};
 	struct iscsi_command_fields fields = {
-		.tag = 0x11223344, .write = true, .expected_bytes = 0x55667788, .immediate_bytes = 0x010203,
+		.tag = 0x11223344,
+		.write = true,
+		.expected_bytes = 0x55667788,
+		.immediate_bytes = 0x010203,
 		.cdb = cdb,
 	};
 	uint8_t bytes[48];
@@ -73,15 +78,18 @@ static void
 test_data_out_has_its_fields_where_they_belong(void **state)
 {
 	static const uint8_t expected[48] = {
-		0x05, 0x80, 0, 0, 0, 0, 0x02, 0x00,
-		0x41, 0x05, 0, 0, 0, 0, 0, 0,		/* flat addressing of LUN 261 */
-		0, 0, 0, 9, 0, 0, 0, 8,
-		0, 0, 0, 0, 0, 0, 0, 7,
-		0, 0, 0, 0, 0, 0, 0, 6,
-		0, 0, 0x10, 0, 0, 0, 0, 0,
+		/* flat addressing of LUN 261 */
+		0x05, 0x80, 0, 0, 0, 0, 0x02, 0x00, 0x41, 0x05, 0,    0, 0, 0, 0, 0,
+		0,    0,    0, 9, 0, 0, 0,    8,    0,	  0,	0,    0, 0, 0, 0, 7,
+		0,    0,    0, 0, 0, 0, 0,    6,    0,	  0,	0x10, 0, 0, 0, 0, 0,
 	};
 	struct iscsi_data_out_fields fields = {
-		.tag = 9, .target_tag = 8, .final = true, .data_sn = 6, .offset_bytes = 4096, .data_bytes = 512,
+		.tag = 9,
+		.target_tag = 8,
+		.final = true,
+		.data_sn = 6,
+		.offset_bytes = 4096,
+		.data_bytes = 512,
 	};
 	uint8_t bytes[48];
 
@@ -114,10 +122,12 @@ static void
 test_headers_of_the_target_are_understood(void **state)
 {
 	static const uint8_t data_in[48] = {
-		0x25, 0x83, 0, 0x02, 1, 0, 2, 0, [19] = 5, [27] = 6, [31] = 7, [35] = 8, [39] = 9,
-		[42] = 0x10, [47] = 11,
+		0x25,	  0x83,	    0,	      0x02,	1,	  0,	       2,	  0,
+		[19] = 5, [27] = 6, [31] = 7, [35] = 8, [39] = 9, [42] = 0x10, [47] = 11,
 	};
-	static const uint8_t r2t[48] = { 0x31, 0x80, [19] = 5, [23] = 3, [39] = 2, [42] = 4, [46] = 1 };
+	static const uint8_t r2t[48] = {
+		0x31, 0x80, [19] = 5, [23] = 3, [39] = 2, [42] = 4, [46] = 1
+	};
 	uint8_t none[48] = { 0x31, 0x80, [19] = 5 };
 	struct iscsi_header header;
 	const char *fault = NULL;
@@ -139,14 +149,16 @@ test_headers_of_the_target_are_understood(void **state)
 	assert_int_equal(header.offset_bytes, 1024);
 	assert_int_equal(header.wanted_bytes, 256);
 	assert_false(header.counts_stat_sn);
-	assert_false(iscsi_header_decode(none, &header, &fault));	/* an R2T for nothing */
+	assert_false(iscsi_header_decode(none, &header, &fault)); /* an R2T for nothing */
 	assert_non_null(fault);
 }
 
 static void
 test_only_what_targets_send_is_accepted(void **state)
 {
-	static const uint8_t known[] = { 0x20, 0x21, 0x22, 0x23, 0x24, 0x25, 0x26, 0x31, 0x32, 0x3f };
+	static const uint8_t known[] = {
+		0x20, 0x21, 0x22, 0x23, 0x24, 0x25, 0x26, 0x31, 0x32, 0x3f
+	};
 	struct iscsi_header header;
 	const char *fault;
 
@@ -179,10 +191,10 @@ test_padding_goes_to_four(void **state)
 static void
 test_keys_of_a_login_are_taken_where_they_make_sense(void **state)
 {
-	static const char keys[] = "InitialR2T=No\0ImmediateData=No\0FirstBurstLength=8192\0MaxBurstLength=1048576\0"
-				   "MaxRecvDataSegmentLength=0x4000\0HeaderDigest=CRC32C\0DataDigest=None\0TargetPortalGroupTag=3";
-	static const char odd[] = "InitialR2T=\0ImmediateData=\0FirstBurstLength=0\0MaxBurstLength=-1\0"
-				  "MaxRecvDataSegmentLength=9x\0HeaderDigest=Reject\0TargetPortalGroupTag=x\0=\0\0InitialR2T";
+	static const char keys[] =
+		"InitialR2T=No\0ImmediateData=No\0FirstBurstLength=8192\0MaxBurstLength=1048576\0MaxRecvDataSegmentLength=0x4000\0HeaderDigest=CRC32C\0DataDigest=None\0TargetPortalGroupTag=3";
+	static const char odd[] = "InitialR2T=\0ImmediateData=\0FirstBurstLength=0\0MaxBurstLength="
+				  "-1\0MaxRecvDataSegmentLength=9x\0HeaderDigest=Reject\0TargetPortalGroupTag=x\0=\0\0InitialR2T";
 	struct iscsi_login login;
 	struct iscsi_negotiated *agreed = &login.negotiated;
 
@@ -192,10 +204,10 @@ test_keys_of_a_login_are_taken_where_they_make_sense(void **state)
 	assert_false(agreed->initial_r2t || agreed->immediate_data || agreed->data_digest);
 	assert_true(agreed->header_digest);
 	assert_int_equal(agreed->first_burst_bytes, 8192);
-	assert_int_equal(agreed->max_burst_bytes, 262144);	/* never more than was offered */
+	assert_int_equal(agreed->max_burst_bytes, 262144); /* never more than was offered */
 	assert_int_equal(agreed->target_segment_bytes, 16384);
 	assert_int_equal(agreed->portal_group, 3);
-	iscsi_login_keys(odd, sizeof(odd) - 1, agreed);	/* and the last one has no end */
+	iscsi_login_keys(odd, sizeof(odd) - 1, agreed); /* and the last one has no end */
 	assert_true(agreed->initial_r2t);
 	assert_false(agreed->header_digest);
 	assert_int_equal(agreed->first_burst_bytes, 8192);

@@ -1,4 +1,6 @@
-/* test_iscsi_reads.c - the full-feature phase: what is done with Data-In, and what a connection makes of its socket's window. */
+/* test_iscsi_reads.c - the full-feature phase: what is done with Data-In, and what a connection
+ * makes of its socket's window.
+ */
 #include "iscsi_peer.h"
 
 #include <fcntl.h>
@@ -27,7 +29,8 @@ read_in_pieces(struct iscsi_negotiated agreed, uint32_t piece, bool status_insid
 
 		if (last && status_inside)
 			rig.stat_sn++;
-		peer_data_in(tag, last ? status_inside ? 0x81 : 0x80 : 0, number++, at, source + at, part);
+		peer_data_in(tag, last ? status_inside ? 0x81 : 0x80 : 0, number++, at, source + at,
+			     part);
 		if (!at_once)
 			assert_int_equal(receive(), 0);
 	}
@@ -64,7 +67,8 @@ test_reads_arrive_whole_in_pieces_of_any_size(void **state)
 static void
 connect_over_tcp(int sockets[2])
 {
-	struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	struct sockaddr_in address = { .sin_family = AF_INET,
+				       .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
 	socklen_t length = sizeof(address);
 	int listener = socket(AF_INET, SOCK_STREAM, 0);
 
@@ -97,7 +101,8 @@ test_the_window_of_a_near_target_is_bounded(void **state)
 	iscsi_connection_destroy(rig.connection);
 	close(rig.peer);
 	connect_over_tcp(sockets);
-	for (int i = 0; i < 3; i++) {	/* there and back, as a login does: so the kernel knows how far it is */
+	/* there and back, as a login does: so the kernel knows how far it is */
+	for (int i = 0; i < 3; i++) {
 		assert_int_equal(write(sockets[0], &bit, 1), 1);
 		assert_int_equal(read(sockets[1], &bit, 1), 1);
 		assert_int_equal(write(sockets[1], &bit, 1), 1);
@@ -107,7 +112,8 @@ test_the_window_of_a_near_target_is_bounded(void **state)
 	rig.peer = sockets[1];
 	rig.connection = iscsi_connection_create(sockets[0], &rig.login);
 	assert_int_equal(getsockopt(sockets[0], SOL_SOCKET, SO_RCVBUF, &bytes, &length), 0);
-	assert_in_range(bytes, 2 * 200000, 2 * ((256 << 10) + 3000 * 1000));	/* 128 KiB otherwise, and growing */
+	/* 128 KiB otherwise, and growing */
+	assert_in_range(bytes, 2 * 200000, 2 * ((256 << 10) + 3000 * 1000));
 	tear_down();
 }
 
@@ -150,11 +156,12 @@ test_long_data_wakes_once(void **state)
 	assert_int_equal(receive(), 0);
 	assert_int_equal(rig.done, 1);
 	peer_ping(ISCSI_NO_TAG);
-	assert_int_equal(poll(&woken, 1, 10000), 1);	/* a header alone does */
+	assert_int_equal(poll(&woken, 1, 10000), 1); /* a header alone does */
 	tear_down();
 }
 
-/* As above, but what comes is of no command: a long ping, or the sense data of one that never ends. */
+/* As above, but what comes is of no command: a long ping, or the sense data of one that never ends.
+ */
 static void
 test_what_belongs_to_no_command_is_no_progress(void **state)
 {
@@ -211,7 +218,7 @@ test_a_task_is_leaving_until_all_of_it_has_left(void **state)
 	assert_true(iscsi_task_leaving(&first.task, position));
 	receive_burst(1, 8192, 8192);
 	assert_false(iscsi_task_leaving(&first.task, position + 48 + 8192));
-	for (int i = 1; i < 64; i++) {	/* the window is used up */
+	for (int i = 1; i < 64; i++) { /* the window is used up */
 		peer_respond(tag, 0, 0);
 		assert_int_equal(receive(), 0);
 		submit(&first, false, 512);
@@ -260,7 +267,7 @@ damaged_read(enum damage damage)
 	} else if (damage == WRONG_TAG) {
 		peer_data_in(tag ^ 0x100, 0x81, 0, 0, source, 4096);
 	} else {
-		peer_data_in(tag, 0x81, 0, 0, source, 512);	/* good, and no residual */
+		peer_data_in(tag, 0x81, 0, 0, source, 512); /* good, and no residual */
 		assert_int_equal(receive(), 0);
 		assert_int_equal(job.scsi.residual_status, SCSI_RESIDUAL_UNDERFLOW);
 		assert_int_equal(job.scsi.residual, 4096 - 512);
@@ -278,7 +285,12 @@ damaged_read(enum damage damage)
 static void
 test_what_came_counts_and_not_what_is_said_of_it(void **state)
 {
-	static const struct { uint8_t flags; uint32_t said, came; enum scsi_residual status; uint32_t residual; } kinds[] = {
+	static const struct {
+		uint8_t flags;
+		uint32_t said, came;
+		enum scsi_residual status;
+		uint32_t residual;
+	} kinds[] = {
 		{ 0, 0, 4096, SCSI_RESIDUAL_NO_RESIDUAL, 0 },
 		{ 0, 77, 4096, SCSI_RESIDUAL_NO_RESIDUAL, 0 },
 		{ 0, 0, 512, SCSI_RESIDUAL_UNDERFLOW, 3584 },
@@ -305,7 +317,8 @@ test_what_came_counts_and_not_what_is_said_of_it(void **state)
 		tag = receive_command();
 		if (apart && kinds[i / 2].came > 0)
 			peer_data_in(tag, 0x80, 0, 0, source, kinds[i / 2].came);
-		start_header(header, apart ? 0x21 : 0x25, (uint8_t)(0x80 | !apart | kinds[i / 2].flags), tag);
+		start_header(header, apart ? 0x21 : 0x25,
+			     (uint8_t)(0x80 | !apart | kinds[i / 2].flags), tag);
 		put_32(header + 44, kinds[i / 2].said);
 		rig.stat_sn++;
 		peer_send(header, source, apart ? 0 : kinds[i / 2].came);

@@ -1,4 +1,6 @@
-/* test_member_address.c - names of members and secrets files: what is taken, what is refused, and why. */
+/* test_member_address.c - names of members and secrets files: what is taken, what is refused, and
+ * why.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -46,12 +48,14 @@ refuses(const char *text, const char *word)
 static void
 test_portals_are_hosts_or_addresses_with_a_port(void **state)
 {
-	takes("10.0.0.1:3260/iqn.2026-01.org.example:t0/0", "10.0.0.1:3260", "iqn.2026-01.org.example:t0", 0);
+	takes("10.0.0.1:3260/iqn.2026-01.org.example:t0/0", "10.0.0.1:3260",
+	      "iqn.2026-01.org.example:t0", 0);
 	takes("10.0.0.1/iqn.x/7", "10.0.0.1:3260", "iqn.x", 7);
 	takes("san-1.example.org:860/iqn.x/16383", "san-1.example.org:860", "iqn.x", 16383);
 	takes("[fe80::1%eth0]:3261/iqn.x/1", "[fe80::1%eth0]:3261", "iqn.x", 1);
 	takes("[::1]/eui.02004567A425678D/1", "[::1]:3260", "eui.02004567A425678D", 1);
-	takes("[::ffff:10.0.0.1]/naa.52004567BA64678D/1", "[::ffff:10.0.0.1]:3260", "naa.52004567BA64678D", 1);
+	takes("[::ffff:10.0.0.1]/naa.52004567BA64678D/1", "[::ffff:10.0.0.1]:3260",
+	      "naa.52004567BA64678D", 1);
 }
 
 static void
@@ -96,7 +100,7 @@ test_bad_targets_and_luns_are_refused(void **state)
 	refuses("host/iqn.x/0 ", "LUN");
 	memset(name, 'a', sizeof(name));
 	memcpy(name, "host/iqn.", 9);
-	strcpy(name + 9 + 220, "/0");	/* 224 characters of name */
+	strcpy(name + 9 + 220, "/0"); /* 224 characters of name */
 	refuses(name, "223");
 }
 
@@ -108,7 +112,7 @@ test_the_longest_names_fit_and_come_back_the_same(void **state)
 	char text[MEMBER_ADDRESS_MAX], back[MEMBER_ADDRESS_MAX];
 
 	memset(text, 'a', sizeof(text));
-	memcpy(text + 253, ":65535/iqn.", 11);	/* the host has 253 characters, the name 223 */
+	memcpy(text + 253, ":65535/iqn.", 11); /* the host has 253 characters, the name 223 */
 	strcpy(text + 253 + 7 + 223, "/16383");
 	assert_int_equal(member_address_parse(text, &address, &fault), 0);
 	member_address_format(&address, back);
@@ -262,7 +266,8 @@ test_what_is_no_file_is_refused(void **state)
 	struct fault fault;
 	char link_path[64];
 
-	assert_int_equal(iscsi_credentials_read("/nonexistent/secrets", &credentials, &fault), -ENOENT);
+	assert_int_equal(iscsi_credentials_read("/nonexistent/secrets", &credentials, &fault),
+			 -ENOENT);
 	assert_int_equal(iscsi_credentials_read("/dev/null", &credentials, &fault), -EPERM);
 	assert_int_equal(iscsi_credentials_read("/", &credentials, &fault), -EPERM);
 	snprintf(link_path, sizeof(link_path), "%s.link", secrets_path);
@@ -280,12 +285,15 @@ main(void)
 		cmocka_unit_test(test_bad_targets_and_luns_are_refused),
 		cmocka_unit_test(test_the_longest_names_fit_and_come_back_the_same),
 		cmocka_unit_test(test_random_bytes_never_crash_and_what_is_taken_comes_back),
-		cmocka_unit_test_setup_teardown(test_two_lines_are_user_and_secret, make_file, remove_file),
-		cmocka_unit_test_setup_teardown(test_other_contents_are_refused_without_showing_them, make_file,
+		cmocka_unit_test_setup_teardown(test_two_lines_are_user_and_secret, make_file,
 						remove_file),
-		cmocka_unit_test_setup_teardown(test_files_that_others_could_read_or_replace_are_refused, make_file,
+		cmocka_unit_test_setup_teardown(test_other_contents_are_refused_without_showing_them,
+						make_file, remove_file),
+		cmocka_unit_test_setup_teardown(
+			test_files_that_others_could_read_or_replace_are_refused, make_file,
+			remove_file),
+		cmocka_unit_test_setup_teardown(test_what_is_no_file_is_refused, make_file,
 						remove_file),
-		cmocka_unit_test_setup_teardown(test_what_is_no_file_is_refused, make_file, remove_file),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

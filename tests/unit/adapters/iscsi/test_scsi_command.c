@@ -15,7 +15,8 @@ static struct scsi_request request;
 static void
 answer(const void *bytes, uint32_t length)
 {
-	memset(request.data, 0xee, sizeof(request.data));	/* what is beyond the answer must not matter */
+	/* what is beyond the answer must not matter */
+	memset(request.data, 0xee, sizeof(request.data));
 	memcpy(request.data, bytes, length);
 	request.answer_bytes = length;
 }
@@ -26,7 +27,9 @@ test_capacities_that_make_no_sense_are_refused(void **state)
 	static const uint8_t good[12] = { 0, 0, 0, 0, 0, 1, 0xff, 0xff, 0, 0, 2, 0 };
 	static const uint8_t no_power[12] = { 0, 0, 0, 0, 0, 1, 0xff, 0xff, 0, 0, 2, 8 };
 	static const uint8_t no_block[12] = { 0, 0, 0, 0, 0, 1, 0xff, 0xff, 0, 0, 0, 0 };
-	static const uint8_t huge[12] = { 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0, 0, 2, 0 };
+	static const uint8_t huge[12] = {
+		0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0, 0, 2, 0
+	};
 	static const uint8_t beyond_10[8] = { 0xff, 0xff, 0xff, 0xff, 0, 0, 2, 0 };
 	struct scsi_capacity capacity;
 
@@ -75,14 +78,16 @@ test_a_capacity_asked_beside_the_data_counts_as_far_as_it_came(void **state)
 	assert_true(scsi_parse_capacity_task(&task, true, ten, &capacity));
 	assert_int_equal(capacity.capacity_bytes, 131072 * 512);
 	assert_int_equal(capacity.block_bytes, 512);
-	memset(ten, 0xff, 4);	/* larger than it can tell */
+	memset(ten, 0xff, 4); /* larger than it can tell */
 	assert_false(scsi_parse_capacity_task(&task, true, ten, &capacity));
 }
 
 static void
 test_every_sense_key_has_a_name(void **state)
 {
-	struct scsi_task task = { .sense = { .error_type = 0x70, .key = SCSI_SENSE_MEDIUM_ERROR, .ascq = 0x1100 } };
+	struct scsi_task task = {
+		.sense = { .error_type = 0x70, .key = SCSI_SENSE_MEDIUM_ERROR, .ascq = 0x1100 }
+	};
 	char text[64];
 
 	scsi_describe(&task, SCSI_STATUS_CHECK_CONDITION, text, sizeof(text));
@@ -100,7 +105,8 @@ test_a_mode_answer_without_caching_page_counts_as_a_volatile_cache(void **state)
 	static const uint8_t plain[4] = { 3, 0, 0x90, 0 };
 	static const uint8_t through[20] = { 19, 0, 0x10, 0, 0x88, 0x12, 0x00 };
 	static const uint8_t back[20] = { 19, 0, 0x00, 0, 0x08, 0x12, 0x04 };
-	static const uint8_t lying[4] = { 3, 0, 0, 0xff };	/* the page would be beyond the answer */
+	/* the page would be beyond the answer */
+	static const uint8_t lying[4] = { 3, 0, 0, 0xff };
 	struct scsi_mode mode;
 
 	answer(plain, 4);
@@ -117,7 +123,7 @@ test_a_mode_answer_without_caching_page_counts_as_a_volatile_cache(void **state)
 	assert_true(mode.write_cache);
 	answer(plain, 3);
 	assert_false(scsi_parse_mode(&request, &mode));
-	answer(back, 19);	/* less than it says it is */
+	answer(back, 19); /* less than it says it is */
 	assert_false(scsi_parse_mode(&request, &mode));
 }
 
@@ -150,18 +156,17 @@ static void
 test_the_best_designator_of_the_unit_is_taken(void **state)
 {
 	static const uint8_t page[] = {
-		0, 0x83, 0, 36,
-		0x02, 0x01, 0, 4, 'I', 'E', 'T', '1',			/* T10 */
-		0x01, 0x13, 0, 8, 1, 2, 3, 4, 5, 6, 7, 8,		/* NAA, but of the port */
-		0x01, 0x03, 0, 8, 0x60, 1, 2, 3, 4, 5, 6, 0xff,		/* NAA */
-		0x01, 0x03, 0, 200,					/* longer than the page */
+		0,    0x83, 0, 36,  0x02, 0x01, 0, 4, 'I', 'E', 'T', '1', /* T10 */
+		0x01, 0x13, 0, 8,   1,	  2,	3, 4, 5,   6,	7,   8,	  /* NAA, but of the port */
+		0x01, 0x03, 0, 8,   0x60, 1,	2, 3, 4,   5,	6,   0xff, /* NAA */
+		0x01, 0x03, 0, 200, /* longer than the page */
 	};
 	char text[64];
 
 	answer(page, sizeof(page));
 	assert_true(scsi_parse_designator(&request, text, sizeof(text)));
 	assert_string_equal(text, "naa.60010203040506ff");
-	answer(page, 12);	/* cut off after the first: the second would have been better */
+	answer(page, 12); /* cut off after the first: the second would have been better */
 	assert_false(scsi_parse_designator(&request, text, sizeof(text)));
 }
 
@@ -169,7 +174,8 @@ static void
 test_the_holder_of_a_reservation_is_read(void **state)
 {
 	static const uint8_t none[8] = { 0, 0, 0, 7, 0, 0, 0, 0 };
-	static const uint8_t held[24] = { 0, 0, 0, 7, 0, 0, 0, 16, 1, 2, 3, 4, 5, 6, 7, 8, 0, 0, 0, 0, 0, 5 };
+	static const uint8_t held[24] = { 0, 0, 0, 7, 0, 0, 0, 16, 1, 2, 3,
+					  4, 5, 6, 7, 8, 0, 0, 0,  0, 0, 5 };
 	uint64_t key = 1;
 
 	answer(none, 8);
@@ -178,16 +184,17 @@ test_the_holder_of_a_reservation_is_read(void **state)
 	answer(held, 24);
 	assert_true(scsi_parse_reservation(&request, &key));
 	assert_int_equal(key, 0x0102030405060708);
-	answer(held, 23);	/* held, but cut off: not "nobody" */
+	answer(held, 23); /* held, but cut off: not "nobody" */
 	assert_false(scsi_parse_reservation(&request, &key));
-	answer((const uint8_t[8]){ [7] = 8 }, 8);	/* half a holder is not nobody either */
+	answer((const uint8_t[8]){ [7] = 8 }, 8); /* half a holder is not nobody either */
 	assert_false(scsi_parse_reservation(&request, &key));
 }
 
 static void
 test_luns_beyond_the_answer_are_not_made_up(void **state)
 {
-	static const uint8_t list[24] = { 0, 0, 0, 16, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0x41, 0x00 };
+	static const uint8_t list[24] = { 0, 0, 0, 16, 0, 0, 0, 0,    0,
+					  1, 0, 0, 0,  0, 0, 0, 0x41, 0x00 };
 	unsigned int luns[4];
 
 	uint8_t long_list[SCSI_ANSWER_MAX] = { 0, 0, 0xff, 0xff, 0, 0, 0, 0, 0, 7 };
@@ -199,11 +206,11 @@ test_luns_beyond_the_answer_are_not_made_up(void **state)
 	assert_int_equal(scsi_parse_luns(&request, luns, 1), 1);
 	answer(list, 7);
 	assert_int_equal(scsi_parse_luns(&request, luns, 4), -1);
-	answer(list, 23);	/* a part of the list is not the list */
+	answer(list, 23); /* a part of the list is not the list */
 	assert_int_equal(scsi_parse_luns(&request, luns, 4), -1);
 	answer(long_list, SCSI_ANSWER_MAX - 1);
 	assert_int_equal(scsi_parse_luns(&request, luns, 4), -1);
-	answer(long_list, SCSI_ANSWER_MAX);	/* all that was asked for */
+	answer(long_list, SCSI_ANSWER_MAX); /* all that was asked for */
 	assert_int_equal(scsi_parse_luns(&request, luns, 1), 1);
 	assert_int_equal(luns[0], 7);
 }
@@ -211,7 +218,8 @@ test_luns_beyond_the_answer_are_not_made_up(void **state)
 static struct scsi_task
 task_with(int type, int key, int ascq)
 {
-	return (struct scsi_task){ .sense = { .error_type = (unsigned char)type, .key = (enum scsi_sense_key)key,
+	return (struct scsi_task){ .sense = { .error_type = (unsigned char)type,
+					      .key = (enum scsi_sense_key)key,
 					      .ascq = ascq } };
 }
 
@@ -285,25 +293,33 @@ test_sense_data_means_what_the_gateway_must_do(void **state)
 static void
 test_attentions_are_repeated_but_not_for_ever(void **state)
 {
-	static const enum scsi_verdict at_once[] = { SCSI_ATTENTION, SCSI_WAS_RESET, SCSI_ABORTED, SCSI_TAKEN };
+	static const enum scsi_verdict at_once[] = { SCSI_ATTENTION, SCSI_WAS_RESET, SCSI_ABORTED,
+						     SCSI_TAKEN };
 	static const enum scsi_verdict never[] = {
-		SCSI_OK, SCSI_BROKEN_WORD, SCSI_UNSUPPORTED, SCSI_NO_LUN, SCSI_MEDIUM_ERROR, SCSI_PROTECTED, SCSI_REFUSED,
-		SCSI_LOST,
+		SCSI_OK,	   SCSI_BROKEN_WORD, SCSI_UNSUPPORTED, SCSI_NO_LUN,
+		SCSI_MEDIUM_ERROR, SCSI_PROTECTED,   SCSI_REFUSED,     SCSI_LOST,
 	};
 	int repeats = 0;
 
 	for (size_t i = 0; i < sizeof(at_once) / sizeof(at_once[0]); i++) {
 		repeats = 0;
 		for (int sent = 0; sent < SCSI_REPEATS_MAX; sent++)
-			assert_int_equal(scsi_again(at_once[i], SCSI_STATUS_CHECK_CONDITION, &repeats), SCSI_REPEAT);
-		assert_int_equal(scsi_again(at_once[i], SCSI_STATUS_CHECK_CONDITION, &repeats), SCSI_ANSWERED);
+			assert_int_equal(scsi_again(at_once[i], SCSI_STATUS_CHECK_CONDITION,
+						    &repeats),
+					 SCSI_REPEAT);
+		assert_int_equal(scsi_again(at_once[i], SCSI_STATUS_CHECK_CONDITION, &repeats),
+				 SCSI_ANSWERED);
 	}
 	for (size_t i = 0; i < sizeof(never) / sizeof(never[0]); i++) {
 		repeats = 0;
-		assert_int_equal(scsi_again(never[i], SCSI_STATUS_CHECK_CONDITION, &repeats), SCSI_ANSWERED);
+		assert_int_equal(scsi_again(never[i], SCSI_STATUS_CHECK_CONDITION, &repeats),
+				 SCSI_ANSWERED);
 	}
-	/* A conflict that stands is an answer.  A busy target is waited for: the caller's time bounds that. */
-	assert_int_equal(scsi_again(SCSI_TAKEN, SCSI_STATUS_RESERVATION_CONFLICT, &repeats), SCSI_ANSWERED);
+	/* A conflict that stands is an answer.  A busy target is waited for: the caller's time
+	 * bounds that.
+	 */
+	assert_int_equal(scsi_again(SCSI_TAKEN, SCSI_STATUS_RESERVATION_CONFLICT, &repeats),
+			 SCSI_ANSWERED);
 	assert_int_equal(scsi_again(SCSI_LATER, SCSI_STATUS_BUSY, &repeats), SCSI_PAUSE);
 	assert_int_equal(repeats, 0);
 }
@@ -322,7 +338,8 @@ test_random_answers_are_parsed_within_bounds(void **state)
 		uint32_t blocks;
 		char text[24];
 
-		request.answer_bytes = (uint32_t)rand_r(&seed) % (round % 2 ? 64 : SCSI_ANSWER_MAX + 1);
+		request.answer_bytes =
+			(uint32_t)rand_r(&seed) % (round % 2 ? 64 : SCSI_ANSWER_MAX + 1);
 		for (uint32_t i = 0; i < request.answer_bytes; i++)
 			request.data[i] = (uint8_t)(rand_r(&seed) >> 7 & (i % 3 ? 0x13 : 0xff));
 		request.data[1] = (uint8_t[]){ 0x80, 0x83, 0xb0, 0 }[round % 4];
@@ -347,7 +364,8 @@ main(void)
 		cmocka_unit_test(test_capacities_that_make_no_sense_are_refused),
 		cmocka_unit_test(test_a_capacity_asked_beside_the_data_counts_as_far_as_it_came),
 		cmocka_unit_test(test_every_sense_key_has_a_name),
-		cmocka_unit_test(test_a_mode_answer_without_caching_page_counts_as_a_volatile_cache),
+		cmocka_unit_test(
+			test_a_mode_answer_without_caching_page_counts_as_a_volatile_cache),
 		cmocka_unit_test(test_texts_come_without_padding_and_control_characters),
 		cmocka_unit_test(test_the_best_designator_of_the_unit_is_taken),
 		cmocka_unit_test(test_the_holder_of_a_reservation_is_read),

@@ -13,8 +13,12 @@
 #define ACTIONS 32
 
 static const struct scsi_unit unit = {
-	.level = 5, .blocks = 1ull << 32, .block_bytes = 512, .transfer_blocks_max = 8192,
-	.chunk_bytes = 65536, .row_bytes = 3 * 65536,
+	.level = 5,
+	.blocks = 1ull << 32,
+	.block_bytes = 512,
+	.transfer_blocks_max = 8192,
+	.chunk_bytes = 65536,
+	.row_bytes = 3 * 65536,
 };
 
 /* How a command ends whose other bytes are all 0, and that brings no data:
@@ -60,7 +64,7 @@ fate(int opcode, int action)
 		assert_int_equal(letter(outcome.key, outcome.asc), 'f');
 		return 'x';
 	}
-	assert_int_equal(letter(outcome.key, outcome.asc), '-');	/* no job */
+	assert_int_equal(letter(outcome.key, outcome.asc), '-'); /* no job */
 	switch (answer.verdict) {
 	case LUN_GOOD:
 		return 'G';
@@ -75,40 +79,19 @@ fate(int opcode, int action)
 
 /* Operation codes, sixteen a line. */
 static const char by_opcode[] =
-	"G--G----x-x-----"
-	"--G-------ff----"
-	"-----G--P-P---gg"
-	"----GP----------"
-	"-xg-------------"
-	"----------f-----"
-	"----------------"
-	"----------------"
-	"---gf---PgP---gg"
-	"GP-x------------"
-	"--------P-P---gg"
-	"----------------"
-	"----------------"
-	"----------------"
-	"----------------"
-	"----------------";
+	"G--G----x-x-------G-------ff---------G--P-P---gg----GP-----------xg-----------------------f----------------------------------------gf---PgP---ggGP-x--------------------P-P---gg--------------------------------------------------------------------------------";
 
 /* Those for which the five bits of a service action matter: also where they are flags. */
 static const struct {
 	uint8_t opcode;
 	const char *by_action;
 } actions[] = {
-	{ 0x12, "GGfGfGfGfGfGfGfGfGfGfGfGfGfGfGfG" },
-	{ 0x2e, "ggggxxxxggggxxxxggggxxxxggggxxxx" },
-	{ 0x2f, "ggggxxggggggxxggggggxxggggggxxgg" },
-	{ 0x42, "gxgxgxgxgxgxgxgxgxgxgxgxgxgxgxgx" },
-	{ 0x83, "gxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx" },
-	{ 0x84, "fffGffffffffffffffffffffffffffff" },
-	{ 0x8e, "ggggxxxxggggxxxxggggxxxxggggxxxx" },
-	{ 0x8f, "ggggxxggggggxxggggggxxggggggxxgg" },
-	{ 0x9e, "----------------G---------------" },
-	{ 0xa3, "------------G-------------------" },
-	{ 0xae, "ggggxxxxggggxxxxggggxxxxggggxxxx" },
-	{ 0xaf, "ggggxxggggggxxggggggxxggggggxxgg" },
+	{ 0x12, "GGfGfGfGfGfGfGfGfGfGfGfGfGfGfGfG" }, { 0x2e, "ggggxxxxggggxxxxggggxxxxggggxxxx" },
+	{ 0x2f, "ggggxxggggggxxggggggxxggggggxxgg" }, { 0x42, "gxgxgxgxgxgxgxgxgxgxgxgxgxgxgxgx" },
+	{ 0x83, "gxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx" }, { 0x84, "fffGffffffffffffffffffffffffffff" },
+	{ 0x8e, "ggggxxxxggggxxxxggggxxxxggggxxxx" }, { 0x8f, "ggggxxggggggxxggggggxxggggggxxgg" },
+	{ 0x9e, "----------------G---------------" }, { 0xa3, "------------G-------------------" },
+	{ 0xae, "ggggxxxxggggxxxxggggxxxxggggxxxx" }, { 0xaf, "ggggxxggggggxxggggggxxggggggxxgg" },
 };
 
 static void

@@ -1,4 +1,6 @@
-/* What a command ends with is what docs/operating/sense.md says: each row with a result is parsed and compared. */
+/* What a command ends with is what docs/operating/sense.md says: each row with a result is parsed
+ * and compared.
+ */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,9 +20,12 @@ static const struct {
 	const char *name;
 	int result;
 } results[] = {
-	{ "-ENODATA", -ENODATA }, { "-EIO", -EIO }, { "-ETIMEDOUT", -ETIMEDOUT }, { "-ETIME", -ETIME }, { "-ENOMEDIUM", -ENOMEDIUM },
-	{ "-ENOMEDIUM failed", -ENOMEDIUM }, { "-ESHUTDOWN", -ESHUTDOWN }, { "-ENOMEM", -ENOMEM },
-	{ "other", -ELOOP }, { "-ERANGE", -ERANGE }, { "-EINVAL", -EINVAL }, { "-EILSEQ", -EILSEQ },
+	{ "-ENODATA", -ENODATA },     { "-EIO", -EIO },
+	{ "-ETIMEDOUT", -ETIMEDOUT }, { "-ETIME", -ETIME },
+	{ "-ENOMEDIUM", -ENOMEDIUM }, { "-ENOMEDIUM failed", -ENOMEDIUM },
+	{ "-ESHUTDOWN", -ESHUTDOWN }, { "-ENOMEM", -ENOMEM },
+	{ "other", -ELOOP },	      { "-ERANGE", -ERANGE },
+	{ "-EINVAL", -EINVAL },	      { "-EILSEQ", -EILSEQ },
 };
 #define RESULTS (sizeof(results) / sizeof(results[0]))
 
@@ -29,10 +34,12 @@ split(char *line, char *cells[CELLS_MAX])
 {
 	int count = 0;
 
-	for (char *cell = strtok(line, "|"); cell != NULL && count < CELLS_MAX; cell = strtok(NULL, "|")) {
+	for (char *cell = strtok(line, "|"); cell != NULL && count < CELLS_MAX;
+	     cell = strtok(NULL, "|")) {
 		while (*cell == ' ')
 			cell++;
-		for (size_t at = strlen(cell); at > 0 && (cell[at - 1] == ' ' || cell[at - 1] == '\n'); at--)
+		for (size_t at = strlen(cell);
+		     at > 0 && (cell[at - 1] == ' ' || cell[at - 1] == '\n'); at--)
 			cell[at - 1] = '\0';
 		if (*cell != '\0')
 			cells[count++] = cell;
@@ -46,12 +53,14 @@ check_row(const char *command, int which, const char *told)
 	struct engine_request request = { .mismatch_bytes = 0x12345 };
 	struct scsi_outcome outcome;
 	unsigned int key, asc, ascq;
-	const char *slash = strchr(told, '/');	/* the key is the digit before the first */
+	const char *slash = strchr(told, '/'); /* the key is the digit before the first */
 	const char *digits = slash != NULL ? slash - 1 : told;
 
-	request.op = strcmp(command, "write") == 0 ? REQUEST_WRITE :
-		     strcmp(command, "compare") == 0 ? REQUEST_COMPARE_WRITE : REQUEST_READ;
-	outcome = scsi_outcome_of(&request, results[which].result, strstr(results[which].name, "failed") != NULL);
+	request.op = strcmp(command, "write") == 0     ? REQUEST_WRITE
+		     : strcmp(command, "compare") == 0 ? REQUEST_COMPARE_WRITE
+						       : REQUEST_READ;
+	outcome = scsi_outcome_of(&request, results[which].result,
+				  strstr(results[which].name, "failed") != NULL);
 	if (strcmp(told, "TASK SET FULL") == 0) {
 		assert_int_equal(outcome.status, 0x28);
 		return;
@@ -103,7 +112,8 @@ is_told(const struct engine_request *request, int result, uint8_t key, uint16_t 
 static void
 test_success_is_good_and_writes_of_any_kind_fail_in_a_way_that_is_not_repeated(void **state)
 {
-	static const enum request_op writes[] = { REQUEST_WRITE, REQUEST_ZERO, REQUEST_COMPARE_WRITE, REQUEST_FLUSH };
+	static const enum request_op writes[] = { REQUEST_WRITE, REQUEST_ZERO,
+						  REQUEST_COMPARE_WRITE, REQUEST_FLUSH };
 
 	for (size_t i = 0; i < sizeof(writes) / sizeof(writes[0]); i++) {
 		struct engine_request request = { .op = writes[i] };
@@ -118,7 +128,8 @@ static void
 test_sense_data_is_laid_out_as_the_standard_has_it(void **state)
 {
 	static const uint8_t plain[18] = { 0x70, 0, 3, 0, 0, 0, 0, 10, 0, 0, 0, 0, 0x11, 0x00 };
-	static const uint8_t informed[18] = { 0xf0, 0, 14, 0x00, 0x01, 0x23, 0x45, 10, 0, 0, 0, 0, 0x1d, 0x00 };
+	static const uint8_t informed[18] = { 0xf0, 0, 14, 0x00, 0x01, 0x23, 0x45,
+					      10,   0, 0,  0,	 0,    0x1d, 0x00 };
 	struct engine_request request = { .op = REQUEST_COMPARE_WRITE, .mismatch_bytes = 0x12345 };
 	struct scsi_outcome outcome = scsi_check(3, 0x1100);
 	uint8_t bytes[18];
@@ -136,7 +147,8 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_the_table_for_administrators_is_what_initiators_are_told),
-		cmocka_unit_test(test_success_is_good_and_writes_of_any_kind_fail_in_a_way_that_is_not_repeated),
+		cmocka_unit_test(
+			test_success_is_good_and_writes_of_any_kind_fail_in_a_way_that_is_not_repeated),
 		cmocka_unit_test(test_sense_data_is_laid_out_as_the_standard_has_it),
 	};
 

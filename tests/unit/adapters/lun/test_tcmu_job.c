@@ -1,5 +1,5 @@
-/* Commands of several steps, driven against a volume that is a piece of memory.  Offsets are those of SBC-3, written down a
- * second time on purpose.
+/* Commands of several steps, driven against a volume that is a piece of memory.  Offsets are those
+ * of SBC-3, written down a second time on purpose.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -24,12 +24,13 @@ struct bench {
 	uint8_t data[300000];
 	struct iovec iov[4];
 	int requests, zeros, deallocations, fuas, done;
-	int fails_at;		/* the request that fails, counted from 1 */
+	int fails_at; /* the request that fails, counted from 1 */
 	int error;
-	int late_after;		/* so many requests; 0: never */
-	int cache_lost_at;	/* the request during which it is; 0: none */
+	int late_after;	   /* so many requests; 0: never */
+	int cache_lost_at; /* the request during which it is; 0: none */
 	uint64_t longest_bytes;
-	struct scsi_job earlier;	/* under way when others begin; with no CDB it covers nothing */
+	/* under way when others begin; with no CDB it covers nothing */
+	struct scsi_job earlier;
 };
 
 static struct bench *bench;
@@ -49,7 +50,8 @@ carry_out(struct engine_request *request)
 	assert_true(request->offset_bytes + request->length_bytes <= bytes(BLOCKS));
 	assert_true(request->length_bytes > 0);
 	bench->requests++;
-	request->cache_losses = 3 + (bench->cache_lost_at > 0 && bench->requests >= bench->cache_lost_at);
+	request->cache_losses =
+		3 + (bench->cache_lost_at > 0 && bench->requests >= bench->cache_lost_at);
 	bench->fuas += request->fua;
 	if (request->length_bytes > bench->longest_bytes)
 		bench->longest_bytes = request->length_bytes;
@@ -70,14 +72,15 @@ carry_out(struct engine_request *request)
 			memcpy(iov->iov_base, at + moved, iov->iov_len);
 		moved += iov->iov_len;
 	}
-	assert_int_equal(moved, request->length_bytes * (request->op == REQUEST_COMPARE_WRITE ? 2 : 1));
+	assert_int_equal(moved,
+			 request->length_bytes * (request->op == REQUEST_COMPARE_WRITE ? 2 : 1));
 	return 0;
 }
 
 static void
 on_submit(struct scsi_job *job)
 {
-	(void)job;	/* carried out by run(), as the volume's thread would */
+	(void)job; /* carried out by run(), as the volume's thread would */
 }
 
 static uint32_t
@@ -148,7 +151,8 @@ run(const uint8_t *cdb, size_t cdb_bytes, size_t length)
 	return job->outcome;
 }
 
-#define RUN(length, ...) run((const uint8_t[]){ __VA_ARGS__ }, sizeof((const uint8_t[]){ __VA_ARGS__ }), length)
+#define RUN(length, ...)                                                                           \
+	run((const uint8_t[]){ __VA_ARGS__ }, sizeof((const uint8_t[]){ __VA_ARGS__ }), length)
 
 static void
 is_good(struct scsi_outcome outcome)
@@ -180,8 +184,12 @@ setup(void **state)
 
 	bench = calloc(1, sizeof(*bench));
 	bench->unit = (struct scsi_unit){
-		.level = 5, .blocks = BLOCKS, .block_bytes = block, .transfer_blocks_max = 2048,
-		.chunk_bytes = 65536, .row_bytes = 3 * 65536,
+		.level = 5,
+		.blocks = BLOCKS,
+		.block_bytes = block,
+		.transfer_blocks_max = 2048,
+		.chunk_bytes = 65536,
+		.row_bytes = 3 * 65536,
 	};
 	bench->disk = malloc(bytes(BLOCKS));
 	memset(bench->disk, 0xa5, bytes(BLOCKS));
@@ -234,16 +242,20 @@ unmap(int count, const uint64_t (*ranges)[2])
 static void
 test_unmap_takes_all_descriptors_also_such_that_overlap_or_are_empty(void **state)
 {
-	is_good(unmap(4, (const uint64_t[][2]){ { 10, 20 }, { 25, 10 }, { 100, 0 }, { BLOCKS - 1, 1 } }));
-	assert_int_equal(bench->zeros, 2);	/* neighbours are one */
+	is_good(unmap(
+		4, (const uint64_t[][2]){ { 10, 20 }, { 25, 10 }, { 100, 0 }, { BLOCKS - 1, 1 } }));
+	assert_int_equal(bench->zeros, 2); /* neighbours are one */
 	assert_int_equal(bench->deallocations, 2);
 	assert_true(all_are(10, 25, 0) && all_are(35, BLOCKS - 36, 0xa5) && all_are(0, 10, 0xa5));
 	assert_true(all_are(BLOCKS - 1, 1, 0));
-	is_good(unmap(5, (const uint64_t[][2]){ { 72, 8 }, { 40, 8 }, { 48, 8 }, { 40, 2 }, { 57, 1 } }));
+	is_good(unmap(
+		5, (const uint64_t[][2]){ { 72, 8 }, { 40, 8 }, { 48, 8 }, { 40, 2 }, { 57, 1 } }));
 	assert_int_equal(bench->zeros, 3);
-	assert_true(all_are(40, 16, 0) && all_are(56, 1, 0xa5) && all_are(57, 1, 0) && all_are(58, 14, 0xa5) && all_are(72, 8, 0));
+	assert_true(all_are(40, 16, 0) && all_are(56, 1, 0xa5) && all_are(57, 1, 0) &&
+		    all_are(58, 14, 0xa5) && all_are(72, 8, 0));
 	is_good(unmap(0, NULL));
-	is_good(unmap(1, (const uint64_t[][2]){ { BLOCKS, 0 } }));	/* the end, and nothing behind it */
+	/* the end, and nothing behind it */
+	is_good(unmap(1, (const uint64_t[][2]){ { BLOCKS, 0 } }));
 	assert_int_equal(bench->requests, 0);
 	is_good(RUN(0, 0x42, 0, 0, 0, 0, 0, 0, 0, 0, 0));
 }
@@ -253,7 +265,8 @@ static void
 test_nothing_is_begun_when_it_is_late(void **state)
 {
 	bench->late_after = 2;
-	is_check(unmap(4, (const uint64_t[][2]){ { 0, 8 }, { 16, 8 }, { 32, 8 }, { 48, 8 } }), 0x0b, 0x2e02);
+	is_check(unmap(4, (const uint64_t[][2]){ { 0, 8 }, { 16, 8 }, { 32, 8 }, { 48, 8 } }), 0x0b,
+		 0x2e02);
 	assert_int_equal(bench->requests, 2);
 	assert_int_equal(bench->job.request.limit_ms, 7);
 	assert_true(all_are(16, 8, 0) && all_are(32, 8, 0xa5) && all_are(48, 8, 0xa5));
@@ -262,7 +275,9 @@ test_nothing_is_begun_when_it_is_late(void **state)
 	assert_true(all_are(48, 8, 0));
 }
 
-/* What is repeated by the volume itself is the step that was under way; of earlier ones nobody knows. */
+/* What is repeated by the volume itself is the step that was under way; of earlier ones nobody
+ * knows.
+ */
 static void
 test_a_cache_that_takes_an_earlier_step_along_fails_the_command(void **state)
 {
@@ -281,24 +296,27 @@ test_unmap_that_is_refused_did_nothing(void **state)
 
 	is_check(unmap(2, (const uint64_t[][2]){ { 0, 10 }, { BLOCKS - 1, 2 } }), 5, 0x2100);
 	is_check(unmap(2, (const uint64_t[][2]){ { 0, 10 }, { ~0ull, 1 } }), 5, 0x2100);
-	for (int i = 0; i < 257; i++)	/* with gaps, and from the end */
+	for (int i = 0; i < 257; i++) /* with gaps, and from the end */
 		many[i][0] = (uint64_t)(2 * (256 - i)), many[i][1] = 1;
-	is_check(unmap(257, (const uint64_t (*)[2])many), 5, 0x2600);
-	is_good(unmap(256, (const uint64_t (*)[2])many));
+	is_check(unmap(257, (const uint64_t(*)[2])many), 5, 0x2600);
+	is_good(unmap(256, (const uint64_t(*)[2])many));
 	bench->unit.blocks = 1ull << 40;
 	is_check(unmap(2, (const uint64_t[][2]){ { 0, 1u << 20 }, { 0, 1 } }), 5, 0x2600);
 	bench->unit.blocks = BLOCKS;
 	memset(bench->disk, 0xa5, bytes(BLOCKS));
 	length = unmap_list(2, (const uint64_t[][2]){ { 0, 10 }, { 20, 10 } });
-	is_check(RUN(length, 0x42, 1, 0, 0, 0, 0, 0, 0, (uint8_t)length, 0), 5, 0x2400);	/* ANCHOR */
-	is_check(RUN(length, 0x42, 0, 0, 0, 0, 0, 0, 0, 24, 0), 5, 0x1a00);	/* less than it says */
-	is_check(RUN(24, 0x42, 0, 0, 0, 0, 0, 0, 0, (uint8_t)length, 0), 5, 0x1a00);	/* less was sent */
+	/* ANCHOR */
+	is_check(RUN(length, 0x42, 1, 0, 0, 0, 0, 0, 0, (uint8_t)length, 0), 5, 0x2400);
+	/* less than it says */
+	is_check(RUN(length, 0x42, 0, 0, 0, 0, 0, 0, 0, 24, 0), 5, 0x1a00);
+	/* less was sent */
+	is_check(RUN(24, 0x42, 0, 0, 0, 0, 0, 0, 0, (uint8_t)length, 0), 5, 0x1a00);
 	is_check(RUN(7, 0x42, 0, 0, 0, 0, 0, 0, 0, 7, 0), 5, 0x1a00);
 	put(bench->data, 2, length);
 	is_check(RUN(length, 0x42, 0, 0, 0, 0, 0, 0, 0, (uint8_t)length, 0), 5, 0x1a00);
 	assert_true(all_are(0, BLOCKS, 0xa5));
 	put(bench->data, 2, length - 2);
-	put(bench->data + 2, 2, 16 + 15);	/* the last descriptor is incomplete */
+	put(bench->data + 2, 2, 16 + 15); /* the last descriptor is incomplete */
 	is_good(RUN(length, 0x42, 0, 0, 0, 0, 0, 0, 0, (uint8_t)length, 0));
 	assert_true(all_are(0, 10, 0) && all_are(10, 30, 0xa5));
 }
@@ -332,7 +350,7 @@ test_write_same_of_zeros_is_a_range_of_zeros(void **state)
 	assert_int_equal(bench->deallocations, 0);
 	is_good(RUN(bytes(1), 0x41, 0x08, 0, 0, 0, 15, 0, 0, 10, 0));
 	assert_int_equal(bench->deallocations, 1);
-	is_good(RUN(0, 0x93, 0x01, 0, 0, 0, 0, 0, 0, 0, 25, 0, 0, 0, 10, 0, 0));	/* NDOB */
+	is_good(RUN(0, 0x93, 0x01, 0, 0, 0, 0, 0, 0, 0, 25, 0, 0, 0, 10, 0, 0)); /* NDOB */
 	assert_int_equal(bench->zeros, 1);
 	is_good(RUN(0, 0x93, 0x09, 0, 0, 0, 0, 0, 0, 0, 35, 0, 0, 0, 10, 0, 0));
 	assert_int_equal(bench->deallocations, 1);
@@ -361,22 +379,27 @@ test_write_same_keeps_to_the_limit_and_never_means_all_to_the_end(void **state)
 	is_check(RUN(bytes(1), 0x41, 0x08, 0, 0, 0, 15, 0, 0, 0, 0), 5, 0x2400);
 	assert_true(all_are(0, BLOCKS, 0xa5));
 	bench->unit.blocks = 1ull << 40;
-	is_check(RUN(0, 0x93, 0x01, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0, 0), 5, 0x2400);
+	is_check(RUN(0, 0x93, 0x01, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0, 0), 5,
+		 0x2400);
 }
 
 static void
 test_write_same_is_refused_for_what_is_not_there(void **state)
 {
 	memset(bench->data, 0, bytes(2));
-	is_check(RUN(bytes(1), 0x41, 0x10, 0, 0, 0, 0, 0, 0, 1, 0), 5, 0x2400);	/* ANCHOR */
+	is_check(RUN(bytes(1), 0x41, 0x10, 0, 0, 0, 0, 0, 0, 1, 0), 5, 0x2400); /* ANCHOR */
 	is_check(RUN(bytes(1), 0x93, 0x18, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0), 5, 0x2400);
-	is_check(RUN(bytes(1), 0x41, 0x20, 0, 0, 0, 0, 0, 0, 1, 0), 5, 0x2400);	/* WRPROTECT */
-	is_check(RUN(bytes(1), 0x41, 0x04, 0, 0, 0, 0, 0, 0, 1, 0), 5, 0x2400);	/* PBDATA */
-	is_check(RUN(bytes(1), 0x41, 0x01, 0, 0, 0, 0, 0, 0, 1, 0), 5, 0x2400);	/* NDOB is of the long form */
-	is_check(RUN(bytes(2), 0x41, 0, 0, 0, 0, 0, 0, 0, 2, 0), 5, 0x2400);	/* more than a block */
+	is_check(RUN(bytes(1), 0x41, 0x20, 0, 0, 0, 0, 0, 0, 1, 0), 5, 0x2400); /* WRPROTECT */
+	is_check(RUN(bytes(1), 0x41, 0x04, 0, 0, 0, 0, 0, 0, 1, 0), 5, 0x2400); /* PBDATA */
+	/* NDOB is of the long form */
+	is_check(RUN(bytes(1), 0x41, 0x01, 0, 0, 0, 0, 0, 0, 1, 0), 5, 0x2400);
+	/* more than a block */
+	is_check(RUN(bytes(2), 0x41, 0, 0, 0, 0, 0, 0, 0, 2, 0), 5, 0x2400);
 	is_check(RUN(0, 0x41, 0, 0, 0, 0, 0, 0, 0, 2, 0), 5, 0x2400);
 	is_check(RUN(bytes(1), 0x41, 0, 0, 0, 0x1f, 0xff, 0, 0, 2, 0), 5, 0x2100);
-	is_check(RUN(bytes(1), 0x93, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 2, 0, 0), 5, 0x2100);
+	is_check(RUN(bytes(1), 0x93, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 2,
+		     0, 0),
+		 5, 0x2100);
 	assert_true(all_are(0, BLOCKS, 0xa5));
 }
 
@@ -396,9 +419,13 @@ test_compare_and_write_is_one_request_with_both_halves(void **state)
 	is_good(RUN(0, 0x89, 0, 0, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0));
 	assert_int_equal(bench->requests, 0);
 	/* 256 blocks that don't fit into the one byte of their number */
-	is_check(RUN(bytes(512 * 512 / bench->unit.block_bytes), 0x89, 0, 0, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0), 5, 0x2400);
+	is_check(RUN(bytes(512 * 512 / bench->unit.block_bytes), 0x89, 0, 0, 0, 0, 0, 0, 0, 0, 9, 0,
+		     0, 0, 0, 0, 0),
+		 5, 0x2400);
 	is_good(RUN(bytes(2u * most), 0x89, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, most, 0, 0));
-	is_check(RUN(bytes(2u * most), 0x89, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, (uint8_t)(most + 1), 0, 0), 5, 0x2400);
+	is_check(RUN(bytes(2u * most), 0x89, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+		     (uint8_t)(most + 1), 0, 0),
+		 5, 0x2400);
 	is_check(RUN(bytes(5), 0x89, 0, 0, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 3, 0, 0), 5, 0x2400);
 	is_check(RUN(bytes(2), 0x89, 0x20, 0, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 1, 0, 0), 5, 0x2400);
 	is_check(RUN(bytes(4), 0x89, 0, 0, 0, 0, 0, 0, 0, 0x1f, 0xff, 0, 0, 0, 2, 0, 0), 5, 0x2100);
@@ -412,7 +439,8 @@ test_six_byte_commands_of_length_0_mean_256_blocks(void **state)
 	if (most == 256) {
 		memset(bench->data, 0x11, bytes(256));
 		is_good(RUN(bytes(256), 0x0a, 0, 1, 0, 0, 0));
-		assert_true(all_are(256, 256, 0x11) && all_are(255, 1, 0xa5) && all_are(512, 1, 0xa5));
+		assert_true(all_are(256, 256, 0x11) && all_are(255, 1, 0xa5) &&
+			    all_are(512, 1, 0xa5));
 	}
 	memset(bench->data, 0x22, bytes(2));
 	is_good(RUN(bytes(2), 0x0a, 0, 0, 7, 2, 0));
@@ -444,14 +472,16 @@ test_verify_reads_all_of_it_and_compares_when_told_to(void **state)
 		bench->disk[bytes(10) + i] ^= 1;
 	}
 	memset(bench->data, 0xa5, bytes(1));
-	is_good(RUN(bytes(1), 0x2f, 0x06, 0, 0, 1, 0, 0, 1, 0, 0));		/* one block for all */
+	/* one block for all */
+	is_good(RUN(bytes(1), 0x2f, 0x06, 0, 0, 1, 0, 0, 1, 0, 0));
 	bench->disk[bytes(300) + 5] ^= 1;
 	is_check(RUN(bytes(1), 0x2f, 0x06, 0, 0, 1, 0, 0, 1, 0, 0), 14, 0x1d00);
-	is_check(RUN(length, 0x2f, 0x04, 0, 0, 0, 10, 0, 0, 50, 0), 5, 0x2400);	/* reserved */
-	is_check(RUN(length, 0x2f, 0x22, 0, 0, 0, 10, 0, 0, 50, 0), 5, 0x2400);	/* VRPROTECT */
+	is_check(RUN(length, 0x2f, 0x04, 0, 0, 0, 10, 0, 0, 50, 0), 5, 0x2400); /* reserved */
+	is_check(RUN(length, 0x2f, 0x22, 0, 0, 0, 10, 0, 0, 50, 0), 5, 0x2400); /* VRPROTECT */
 	is_check(RUN(bytes(49), 0x2f, 0x02, 0, 0, 0, 10, 0, 0, 50, 0), 5, 0x2400);
 	is_check(RUN(0, 0x2f, 0, 0, 0, 0x1f, 0xff, 0, 0, 2, 0), 5, 0x2100);
-	is_check(RUN(0, 0x8f, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x08, 0x01, 0, 0), 5, 0x2400);	/* 2049 blocks */
+	/* 2049 blocks */
+	is_check(RUN(0, 0x8f, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x08, 0x01, 0, 0), 5, 0x2400);
 	is_good(RUN(0, 0x2f, 0x02, 0, 0, 0, 10, 0, 0, 0, 0));
 }
 
@@ -480,7 +510,9 @@ test_write_and_verify_writes_through_and_reads_back(void **state)
 
 /* --- EXTENDED COPY --- */
 
-struct segment { uint64_t from, to, blocks; };
+struct segment {
+	uint64_t from, to, blocks;
+};
 
 static size_t
 copy_list(int count, const struct segment *segments)
@@ -512,7 +544,8 @@ copy_list(int count, const struct segment *segments)
 static struct scsi_outcome
 copy_sent(size_t length)
 {
-	return RUN(length, 0x83, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, (uint8_t)(length >> 8), (uint8_t)length, 0, 0);
+	return RUN(length, 0x83, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, (uint8_t)(length >> 8),
+		   (uint8_t)length, 0, 0);
 }
 
 static struct scsi_outcome
@@ -526,7 +559,8 @@ test_extended_copy_copies_each_segment(void **state)
 {
 	for (size_t i = 0; i < bytes(1000); i++)
 		bench->disk[i] = (uint8_t)(i * 31 + i / 512);
-	is_good(copy(3, (const struct segment[]){ { 10, 2000, 700 }, { 1, 3000, 0 }, { 5, BLOCKS - 1, 1 } }));
+	is_good(copy(3, (const struct segment[]){
+				{ 10, 2000, 700 }, { 1, 3000, 0 }, { 5, BLOCKS - 1, 1 } }));
 	assert_memory_equal(bench->disk + bytes(2000), bench->disk + bytes(10), bytes(700));
 	assert_memory_equal(bench->disk + bytes(BLOCKS - 1), bench->disk + bytes(5), bytes(1));
 	assert_true(all_are(1999, 1, 0xa5) && all_are(2700, 2000, 0xa5));
@@ -552,7 +586,7 @@ test_extended_copy_that_is_not_understood_is_refused_with_its_reason(void **stat
 	is_check(copy(1, &(const struct segment){ 0, ~0ull, 2 }), 10, 0);
 	copy_list(1, &one);
 	put(bench->data + 8, 4, 1024);
-	is_check(copy_sent(16 + 32 + 1024), 5, 0x1a00);	/* more than is taken at all */
+	is_check(copy_sent(16 + 32 + 1024), 5, 0x1a00); /* more than is taken at all */
 	copy_list(1, &one);
 	put(bench->data + 2, 2, 96);
 	is_check(copy_sent(length + 64), 5, 0x2606);
@@ -563,16 +597,18 @@ test_extended_copy_that_is_not_understood_is_refused_with_its_reason(void **stat
 	bench->data[48] = 0x04;
 	is_check(copy_sent(length), 5, 0x2609);
 	copy_list(1, &one);
-	bench->data[16 + 8] ^= 1;	/* another LUN */
+	bench->data[16 + 8] ^= 1; /* another LUN */
 	is_check(copy_sent(length), 10, 0x0d02);
 	copy_list(1, &one);
-	bench->data[48 + 5] = 1;	/* a second device, which is not there */
+	bench->data[48 + 5] = 1; /* a second device, which is not there */
 	is_check(copy_sent(length), 10, 0);
 	copy_list(1, &one);
-	put(bench->data + 12, 4, 8);	/* inline data */
+	put(bench->data + 12, 4, 8); /* inline data */
 	is_check(copy_sent(length), 5, 0x2600);
 	copy_list(1, &one);
-	is_check(RUN(length, 0x83, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, (uint8_t)length, 0, 0), 5, 0x2400);	/* LID4 */
+	/* LID4 */
+	is_check(RUN(length, 0x83, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, (uint8_t)length, 0, 0), 5,
+		 0x2400);
 	assert_true(all_are(0, BLOCKS, 0xa5));
 }
 
@@ -588,17 +624,18 @@ static void
 test_a_long_command_covers_what_it_writes_and_no_more(void **state)
 {
 	is_good(unmap(2, (const uint64_t[][2]){ { 40, 10 }, { 10, 10 } }));
-	assert_true(covers(19, 1) && covers(19, 30) && covers(39, 2) && covers(0, 100) && covers(12, 1));
+	assert_true(covers(19, 1) && covers(19, 30) && covers(39, 2) && covers(0, 100) &&
+		    covers(12, 1));
 	assert_false(covers(0, 10) || covers(20, 20) || covers(50, 1));
 	is_good(copy(2, (const struct segment[]){ { 10, 2000, 700 }, { 1, 3000, 1 } }));
 	assert_true(covers(2000, 1) && covers(2699, 1) && covers(3000, 1));
 	assert_false(covers(0, 2000) || covers(2700, 300) || covers(3001, 1));
-	is_good(RUN(bytes(1), 0x41, 0, 0, 0, 0, 8, 0, 0, 8, 0));	/* WRITE SAME(10) */
+	is_good(RUN(bytes(1), 0x41, 0, 0, 0, 0, 8, 0, 0, 8, 0)); /* WRITE SAME(10) */
 	assert_true(covers(8, 1) && covers(15, 1));
 	assert_false(covers(0, 8) || covers(16, 1));
-	is_good(RUN(bytes(8), 0x0a, 0, 0, 8, 8, 0));	/* WRITE(6): one request */
+	is_good(RUN(bytes(8), 0x0a, 0, 0, 8, 8, 0)); /* WRITE(6): one request */
 	assert_false(covers(0, BLOCKS));
-	is_good(RUN(0, 0x2f, 0, 0, 0, 0, 8, 0, 0, 8, 0));	/* VERIFY */
+	is_good(RUN(0, 0x2f, 0, 0, 0, 0, 8, 0, 0, 8, 0)); /* VERIFY */
 	assert_false(covers(0, BLOCKS));
 }
 
@@ -609,7 +646,8 @@ is_busy(struct scsi_outcome outcome)
 	assert_int_equal(bench->requests, 0);
 }
 
-/* The initiator may have given the earlier one up, whose pieces would land on what it writes now. */
+/* The initiator may have given the earlier one up, whose pieces would land on what it writes now.
+ */
 static void
 test_what_a_long_command_under_way_would_overwrite_is_busy(void **state)
 {
@@ -643,8 +681,10 @@ test_blocks_that_do_not_fit_into_a_buffer_are_refused(void **state)
 	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
 		bench->unit.block_bytes = sizes[i];
 		bench->unit.blocks = 100;
-		is_check(run(write_same, sizeof(write_same), sizes[i]), SENSE_ILLEGAL_REQUEST, ASC_INVALID_OPCODE);
-		is_check(run(verify, sizeof(verify), sizes[i]), SENSE_ILLEGAL_REQUEST, ASC_INVALID_OPCODE);
+		is_check(run(write_same, sizeof(write_same), sizes[i]), SENSE_ILLEGAL_REQUEST,
+			 ASC_INVALID_OPCODE);
+		is_check(run(verify, sizeof(verify), sizes[i]), SENSE_ILLEGAL_REQUEST,
+			 ASC_INVALID_OPCODE);
 	}
 	bench->unit.block_bytes = 512;
 	bench->unit.blocks = BLOCKS;
@@ -653,7 +693,8 @@ test_blocks_that_do_not_fit_into_a_buffer_are_refused(void **state)
 static void
 test_no_command_block_does_harm(void **state)
 {
-	static const uint8_t opcodes[] = { 0x08, 0x0a, 0x2e, 0x2f, 0x41, 0x42, 0x83, 0x89, 0x8e, 0x8f, 0x93, 0xae, 0xaf };
+	static const uint8_t opcodes[] = { 0x08, 0x0a, 0x2e, 0x2f, 0x41, 0x42, 0x83,
+					   0x89, 0x8e, 0x8f, 0x93, 0xae, 0xaf };
 	uint64_t seed = 0x6a6f62;
 
 	for (int round = 0; round < FUZZ_ROUNDS; round++) {
@@ -662,9 +703,11 @@ test_no_command_block_does_harm(void **state)
 		for (int i = 0; i < 16; i++)
 			cdb[i] = scratch_random(&seed) % 3 ? 0 : (uint8_t)scratch_random(&seed);
 		for (int i = 0; i < 600; i++)
-			bench->data[i] = scratch_random(&seed) % 3 ? 0 : (uint8_t)scratch_random(&seed);
+			bench->data[i] =
+				scratch_random(&seed) % 3 ? 0 : (uint8_t)scratch_random(&seed);
 		cdb[0] = opcodes[scratch_random(&seed) % sizeof(opcodes)];
-		run(cdb, 16, scratch_random(&seed) % 2 ? (size_t)(scratch_random(&seed) % 600) : bytes(1));
+		run(cdb, 16,
+		    scratch_random(&seed) % 2 ? (size_t)(scratch_random(&seed) % 600) : bytes(1));
 	}
 }
 
@@ -672,15 +715,20 @@ int
 main(void)
 {
 	static uint32_t large = 4096;
-#define BOTH(test)                                                                                  \
-	cmocka_unit_test_setup_teardown(test, setup, teardown),                                     \
-		{ #test " (4096)", test, setup, teardown, &large }
+#define BOTH(test)                                                                                 \
+	cmocka_unit_test_setup_teardown(test, setup, teardown),                                    \
+	{                                                                                          \
+#test " (4096)", test, setup, teardown, &large                                     \
+	}
 	const struct CMUnitTest tests[] = {
 		BOTH(test_unmap_takes_all_descriptors_also_such_that_overlap_or_are_empty),
-		cmocka_unit_test_setup_teardown(test_nothing_is_begun_when_it_is_late, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_a_cache_that_takes_an_earlier_step_along_fails_the_command, setup,
+		cmocka_unit_test_setup_teardown(test_nothing_is_begun_when_it_is_late, setup,
 						teardown),
-		cmocka_unit_test_setup_teardown(test_unmap_that_is_refused_did_nothing, setup, teardown),
+		cmocka_unit_test_setup_teardown(
+			test_a_cache_that_takes_an_earlier_step_along_fails_the_command, setup,
+			teardown),
+		cmocka_unit_test_setup_teardown(test_unmap_that_is_refused_did_nothing, setup,
+						teardown),
 		BOTH(test_an_error_of_any_step_is_the_commands),
 		BOTH(test_write_same_of_zeros_is_a_range_of_zeros),
 		BOTH(test_write_same_of_data_is_written_also_with_unmap),
@@ -691,12 +739,14 @@ main(void)
 		BOTH(test_verify_reads_all_of_it_and_compares_when_told_to),
 		BOTH(test_write_and_verify_writes_through_and_reads_back),
 		BOTH(test_extended_copy_copies_each_segment),
-		cmocka_unit_test_setup_teardown(test_extended_copy_that_is_not_understood_is_refused_with_its_reason, setup,
-						teardown),
+		cmocka_unit_test_setup_teardown(
+			test_extended_copy_that_is_not_understood_is_refused_with_its_reason, setup,
+			teardown),
 		BOTH(test_a_long_command_covers_what_it_writes_and_no_more),
 		BOTH(test_what_a_long_command_under_way_would_overwrite_is_busy),
 		cmocka_unit_test_setup_teardown(test_no_command_block_does_harm, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_blocks_that_do_not_fit_into_a_buffer_are_refused, setup, teardown),
+		cmocka_unit_test_setup_teardown(
+			test_blocks_that_do_not_fit_into_a_buffer_are_refused, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

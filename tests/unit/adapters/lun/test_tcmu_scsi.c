@@ -22,8 +22,12 @@ static struct scsi_unit
 sample(void)
 {
 	struct scsi_unit unit = {
-		.level = 5, .blocks = 1000000, .block_bytes = 512, .transfer_blocks_max = 8192,
-		.chunk_bytes = 65536, .row_bytes = 3 * 65536,
+		.level = 5,
+		.blocks = 1000000,
+		.block_bytes = 512,
+		.transfer_blocks_max = 8192,
+		.chunk_bytes = 65536,
+		.row_bytes = 3 * 65536,
 	};
 
 	memcpy(unit.uuid, uuid, sizeof(uuid));
@@ -42,7 +46,8 @@ ask_unit(const struct scsi_unit *unit, const uint8_t *cdb, size_t length)
 	return answer;
 }
 
-#define ASK(unit, ...) ask_unit(unit, (const uint8_t[]){ __VA_ARGS__ }, sizeof((const uint8_t[]){ __VA_ARGS__ }))
+#define ASK(unit, ...)                                                                             \
+	ask_unit(unit, (const uint8_t[]){ __VA_ARGS__ }, sizeof((const uint8_t[]){ __VA_ARGS__ }))
 
 static uint64_t
 number(const uint8_t *bytes, int count)
@@ -71,16 +76,17 @@ test_standard_inquiry_names_product_by_level(void **state)
 
 	assert_int_equal(answer.verdict, LUN_GOOD);
 	assert_int_equal(answer.length, answer.data[4] + 5);
-	assert_int_equal(answer.data[0], 0);		/* a disk, connected */
+	assert_int_equal(answer.data[0], 0); /* a disk, connected */
 	assert_int_equal(answer.data[3] & 0x0f, 2);
-	assert_int_equal(answer.data[5], 0x08);		/* third-party copy; no ALUA, no protection */
+	/* third-party copy; no ALUA, no protection */
+	assert_int_equal(answer.data[5], 0x08);
 	assert_memory_equal(answer.data + 8, "IRAID   P-iRAID volume  ", 24);
 	unit.level = 0;
 	assert_memory_equal(ASK(&unit, 0x12, 0, 0, 0, 255, 0).data + 16, "S-iRAID volume  ", 16);
 	unit.level = -1;
 	assert_memory_equal(ASK(&unit, 0x12, 0, 0, 0, 255, 0).data + 16, "iRAID volume    ", 16);
-	is_check(ASK(&unit, 0x12, 0, 0x80, 0, 255, 0), 5, 0x2400);	/* a page without EVPD */
-	is_check(ASK(&unit, 0x12, 2, 0, 0, 255, 0), 5, 0x2400);		/* CMDDT */
+	is_check(ASK(&unit, 0x12, 0, 0x80, 0, 255, 0), 5, 0x2400); /* a page without EVPD */
+	is_check(ASK(&unit, 0x12, 2, 0, 0, 255, 0), 5, 0x2400);	   /* CMDDT */
 }
 
 static void
@@ -90,8 +96,10 @@ test_answers_end_at_the_allocation_length(void **state)
 
 	assert_int_equal(ASK(&unit, 0x12, 0, 0, 0, 5, 0).length, 5);
 	assert_int_equal(ASK(&unit, 0x12, 0, 0, 0, 0, 0).length, 0);
-	assert_int_equal(ASK(&unit, 0x12, 0, 0, 0, 5, 0).data[4], 69);	/* lengths inside are not cut */
-	assert_int_equal(ASK(&unit, 0x9e, 0x10, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 12, 0, 0).length, 12);
+	/* lengths inside are not cut */
+	assert_int_equal(ASK(&unit, 0x12, 0, 0, 0, 5, 0).data[4], 69);
+	assert_int_equal(ASK(&unit, 0x9e, 0x10, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 12, 0, 0).length,
+			 12);
 	assert_int_equal(ASK(&unit, 0x1a, 0, 0x3f, 0, 4, 0).length, 4);
 }
 
@@ -125,7 +133,8 @@ test_all_pages_that_are_listed_are_there_and_no_other(void **state)
 static void
 test_identity_is_the_volumes_uuid(void **state)
 {
-	static const uint8_t naa[] = { 0x01, 0x03, 0, 8, 0x33, 0x0c, 0x9a, 0x52, 0x7d, 0x14, 0x4f, 0x0e };
+	static const uint8_t naa[] = { 0x01, 0x03, 0,	 8,    0x33, 0x0c,
+				       0x9a, 0x52, 0x7d, 0x14, 0x4f, 0x0e };
 	struct scsi_unit unit = sample(), other = sample();
 	struct lun_answer serial = ASK(&unit, 0x12, 1, 0x80, 0, 255, 0);
 	struct lun_answer names = ASK(&unit, 0x12, 1, 0x83, 0, 255, 0);
@@ -134,7 +143,8 @@ test_identity_is_the_volumes_uuid(void **state)
 	assert_memory_equal(names.data + 4, naa, sizeof(naa));
 	assert_int_equal(names.data[4 + 12], 0x02);
 	assert_int_equal(names.data[4 + 12 + 1], 0x01);
-	assert_memory_equal(names.data + 4 + 12 + 4, "IRAID   d30c9a527d144f0e9a6b2d9a1c7e5b10", 40);
+	assert_memory_equal(names.data + 4 + 12 + 4, "IRAID   d30c9a527d144f0e9a6b2d9a1c7e5b10",
+			    40);
 	assert_int_equal(names.length, 4 + 12 + 44);
 	other.uuid[7] ^= 1;
 	assert_memory_not_equal(ASK(&other, 0x12, 1, 0x83, 0, 255, 0).data + 4, naa, sizeof(naa));
@@ -146,16 +156,18 @@ test_block_limits_are_true(void **state)
 	struct scsi_unit unit = sample();
 	struct lun_answer answer = ASK(&unit, 0x12, 1, 0xb0, 0, 255, 0);
 
-	assert_int_equal(answer.data[5], 128);			/* COMPARE AND WRITE: 64 KiB */
-	assert_int_equal(answer.data[4] & 1, 1);		/* WSNZ: no WRITE SAME of 0 blocks */
-	assert_int_equal(number(answer.data + 6, 2), 128);	/* granularity: a chunk */
+	assert_int_equal(answer.data[5], 128); /* COMPARE AND WRITE: 64 KiB */
+	/* WSNZ: no WRITE SAME of 0 blocks */
+	assert_int_equal(answer.data[4] & 1, 1);
+	assert_int_equal(number(answer.data + 6, 2), 128); /* granularity: a chunk */
 	assert_int_equal(number(answer.data + 8, 4), 8192);
-	assert_int_equal(number(answer.data + 12, 4), 6 * 384);	/* optimal: rows, 1 MiB at least */
-	assert_int_equal(number(answer.data + 20, 4), 1u << 16);	/* UNMAP: 32 MiB */
+	assert_int_equal(number(answer.data + 12, 4), 6 * 384);	 /* optimal: rows, 1 MiB at least */
+	assert_int_equal(number(answer.data + 20, 4), 1u << 16); /* UNMAP: 32 MiB */
 	assert_int_equal(number(answer.data + 24, 4), 256);
-	assert_int_equal(number(answer.data + 28, 4), 384);	/* granularity: a row, */
-	assert_int_equal(number(answer.data + 32, 4), 0x80000000);	/* counted from 0, and valid */
-	assert_int_equal(number(answer.data + 36, 8), 32768);	/* WRITE SAME: 16 MiB */
+	assert_int_equal(number(answer.data + 28, 4), 384); /* granularity: a row, */
+	/* counted from 0, and valid */
+	assert_int_equal(number(answer.data + 32, 4), 0x80000000);
+	assert_int_equal(number(answer.data + 36, 8), 32768); /* WRITE SAME: 16 MiB */
 	unit.block_bytes = 4096;
 	answer = ASK(&unit, 0x12, 1, 0xb0, 0, 255, 0);
 	assert_int_equal(answer.data[5], 16);
@@ -163,17 +175,18 @@ test_block_limits_are_true(void **state)
 	assert_int_equal(number(answer.data + 28, 4), 48);
 	unit.block_bytes = 512;
 
-	unit.transfer_blocks_max = 1000;	/* less than 1 MiB: as many rows as go in */
+	unit.transfer_blocks_max = 1000; /* less than 1 MiB: as many rows as go in */
 	answer = ASK(&unit, 0x12, 1, 0xb0, 0, 255, 0);
 	assert_int_equal(number(answer.data + 12, 4), 2 * 384);
-	unit.transfer_blocks_max = 300;		/* less than a row: the largest number of chunks */
+	unit.transfer_blocks_max = 300; /* less than a row: the largest number of chunks */
 	answer = ASK(&unit, 0x12, 1, 0xb0, 0, 255, 0);
 	assert_int_equal(number(answer.data + 12, 4), 256);
-	unit.chunk_bytes = unit.row_bytes = 0;	/* not known before assembly */
+	unit.chunk_bytes = unit.row_bytes = 0; /* not known before assembly */
 	answer = ASK(&unit, 0x12, 1, 0xb0, 0, 255, 0);
 	assert_int_equal(number(answer.data + 6, 2), 0);
 	assert_int_equal(number(answer.data + 12, 4), 0);
-	assert_int_equal(number(answer.data + 28, 4), 1);	/* never 0: initiators divide by it */
+	/* never 0: initiators divide by it */
+	assert_int_equal(number(answer.data + 28, 4), 1);
 }
 
 static void
@@ -183,25 +196,30 @@ test_provisioning_and_kind_of_medium_are_told(void **state)
 	struct lun_answer answer = ASK(&unit, 0x12, 1, 0xb2, 0, 255, 0);
 
 	assert_int_equal(answer.length, 8);
-	assert_int_equal(answer.data[5], 0xe4);		/* LBPU, LBPWS, LBPWS10, LBPRZ; no anchors */
+	/* LBPU, LBPWS, LBPWS10, LBPRZ; no anchors */
+	assert_int_equal(answer.data[5], 0xe4);
 	answer = ASK(&unit, 0x12, 1, 0xb1, 0, 255, 0);
 	assert_int_equal(answer.length, 64);
-	assert_int_equal(number(answer.data + 4, 2), 1);	/* non-rotating */
+	assert_int_equal(number(answer.data + 4, 2), 1); /* non-rotating */
 }
 
 static void
 test_capacity_tells_of_zeros_and_physical_blocks(void **state)
 {
 	struct scsi_unit unit = sample();
-	struct lun_answer answer = ASK(&unit, 0x9e, 0x10, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 32, 0, 0);
+	struct lun_answer answer =
+		ASK(&unit, 0x9e, 0x10, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 32, 0, 0);
 
 	assert_int_equal(answer.length, 32);
 	assert_int_equal(number(answer.data, 8), 999999);
 	assert_int_equal(number(answer.data + 8, 4), 512);
-	assert_int_equal(answer.data[13], 3);			/* 8 blocks of 512 make a physical one */
-	assert_int_equal(number(answer.data + 14, 2), 0xc000);	/* LBPME, LBPRZ; aligned at block 0 */
+	/* 8 blocks of 512 make a physical one */
+	assert_int_equal(answer.data[13], 3);
+	/* LBPME, LBPRZ; aligned at block 0 */
+	assert_int_equal(number(answer.data + 14, 2), 0xc000);
 	unit.block_bytes = 4096;
-	assert_int_equal(ASK(&unit, 0x9e, 0x10, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 32, 0, 0).data[13], 0);
+	assert_int_equal(ASK(&unit, 0x9e, 0x10, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 32, 0, 0).data[13],
+			 0);
 	unit.block_bytes = 512;
 	answer = ASK(&unit, 0x25, 0, 0, 0, 0, 0, 0, 0, 0, 0);
 	assert_int_equal(number(answer.data, 4), 999999);
@@ -219,16 +237,17 @@ test_mode_sense_reports_write_cache_and_fua(void **state)
 	struct lun_answer ten = ASK(&unit, 0x5a, 8, 0x3f, 0xff, 0, 0, 0, 0, 255, 0);
 
 	assert_int_equal(six.length, six.data[0] + 1);
-	assert_int_equal(six.data[2], 0x10);		/* DPOFUA, writable */
-	assert_int_equal(six.data[3], 0);		/* no block descriptors */
+	assert_int_equal(six.data[2], 0x10); /* DPOFUA, writable */
+	assert_int_equal(six.data[3], 0);    /* no block descriptors */
 	assert_int_equal(six.data[4], 0x08);
 	assert_int_equal(six.data[5], 18);
-	assert_int_equal(six.data[6] & 0x04, 0x04);	/* WCE */
+	assert_int_equal(six.data[6] & 0x04, 0x04); /* WCE */
 	assert_int_equal(number(ten.data, 2) + 2, ten.length);
 	assert_int_equal(ten.data[3], 0x10);
 	assert_int_equal(ten.length, 8 + 12 + 20 + 12);
-	assert_int_equal(ASK(&unit, 0x1a, 0, 0x48, 0, 255, 0).data[6], 0);	/* changeable: nothing */
-	is_check(ASK(&unit, 0x1a, 0, 0xc8, 0, 255, 0), 5, 0x3900);		/* saved */
+	/* changeable: nothing */
+	assert_int_equal(ASK(&unit, 0x1a, 0, 0x48, 0, 255, 0).data[6], 0);
+	is_check(ASK(&unit, 0x1a, 0, 0xc8, 0, 255, 0), 5, 0x3900); /* saved */
 	is_check(ASK(&unit, 0x1a, 0, 0x05, 0, 255, 0), 5, 0x2400);
 	is_check(ASK(&unit, 0x1a, 0, 0x08, 1, 255, 0), 5, 0x2400);
 }
@@ -248,30 +267,35 @@ test_readiness_is_told(void **state)
 	assert_int_equal(ASK(&unit, 0x03, 1, 0, 0, 18, 0).data[0], 0x72);
 	/* Who it is is told also when it is not ready. */
 	assert_int_equal(ASK(&unit, 0x12, 1, 0x83, 0, 255, 0).verdict, LUN_GOOD);
-	is_check(ASK(&unit, 0x1b, 0, 0, 0, 0, 0), 5, 0x2400);		/* stop */
+	is_check(ASK(&unit, 0x1b, 0, 0, 0, 0, 0), 5, 0x2400); /* stop */
 	assert_int_equal(ASK(&unit, 0x1b, 0, 0, 0, 1, 0).verdict, LUN_GOOD);
 }
 
 static void
 test_transfers_are_kept_in_bounds(void **state)
 {
-	struct scsi_unit unit = sample();	/* 0xf4240 blocks */
+	struct scsi_unit unit = sample(); /* 0xf4240 blocks */
 
 	for (uint8_t opcode = 0x28; opcode <= 0x2a; opcode += 2) {
 		assert_int_equal(ASK(&unit, opcode, 0, 0, 0, 0, 0, 0, 0, 8, 0).verdict, LUN_PASS);
-		assert_int_equal(ASK(&unit, opcode, 0x18, 0, 0x0f, 0x42, 0x3f, 0, 0, 1, 0).verdict, LUN_PASS);
+		assert_int_equal(ASK(&unit, opcode, 0x18, 0, 0x0f, 0x42, 0x3f, 0, 0, 1, 0).verdict,
+				 LUN_PASS);
 		is_check(ASK(&unit, opcode, 0, 0, 0x0f, 0x42, 0x3f, 0, 0, 2, 0), 5, 0x2100);
 		is_check(ASK(&unit, opcode, 0, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0), 5, 0x2100);
 		is_check(ASK(&unit, opcode, 0x20, 0, 0, 0, 0, 0, 0, 8, 0), 5, 0x2400);
-		is_check(ASK(&unit, opcode, 0, 0, 0, 0, 0, 0, 0x20, 1, 0), 5, 0x2400);	/* 8193 blocks */
+		/* 8193 blocks */
+		is_check(ASK(&unit, opcode, 0, 0, 0, 0, 0, 0, 0x20, 1, 0), 5, 0x2400);
 	}
 	is_check(ASK(&unit, 0xa8, 0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0, 0), 5, 0x2100);
 	/* A sum that wraps must not look small. */
-	is_check(ASK(&unit, 0x8a, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 2, 0, 0), 5, 0x2100);
+	is_check(ASK(&unit, 0x8a, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 2, 0,
+		     0),
+		 5, 0x2100);
 	assert_int_equal(ASK(&unit, 0x35, 0, 0, 0, 0, 0, 0, 0, 0, 0).verdict, LUN_PASS);
 	is_check(ASK(&unit, 0x35, 0, 0, 0x0f, 0x42, 0x40, 0, 0, 1, 0), 5, 0x2100);
 	is_check(ASK(&unit, 0x91, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0), 5, 0x2100);
-	assert_int_equal(ASK(&unit, 0x34, 0, 0, 0x0f, 0x42, 0x3f, 0, 0, 1, 0).verdict, LUN_GOOD);	/* PRE-FETCH */
+	/* PRE-FETCH */
+	assert_int_equal(ASK(&unit, 0x34, 0, 0, 0x0f, 0x42, 0x3f, 0, 0, 1, 0).verdict, LUN_GOOD);
 	is_check(ASK(&unit, 0x34, 0, 0, 0x0f, 0x42, 0x40, 0, 0, 1, 0), 5, 0x2100);
 	is_check(ASK(&unit, 0x90, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0), 5, 0x2100);
 }
@@ -279,7 +303,8 @@ test_transfers_are_kept_in_bounds(void **state)
 static void
 test_commands_of_several_steps_never_reach_the_runner(void **state)
 {
-	static const uint8_t jobs[] = { 0x08, 0x0a, 0x2e, 0x2f, 0x41, 0x42, 0x83, 0x89, 0x8e, 0x8f, 0x93, 0xae, 0xaf };
+	static const uint8_t jobs[] = { 0x08, 0x0a, 0x2e, 0x2f, 0x41, 0x42, 0x83,
+					0x89, 0x8e, 0x8f, 0x93, 0xae, 0xaf };
 	struct scsi_unit unit = sample();
 
 	for (size_t i = 0; i < sizeof(jobs); i++)
@@ -290,15 +315,20 @@ static void
 test_what_the_runner_would_do_wrongly_is_refused(void **state)
 {
 	static const uint8_t refused[] = {
-		0x04 /* FORMAT UNIT */, 0x15 /* MODE SELECT(6) */, 0x55 /* MODE SELECT(10) */,
-		0xa4 /* MAINTENANCE OUT */, 0x7f, 0xc0, 0xff,
+		0x04 /* FORMAT UNIT */,
+		0x15 /* MODE SELECT(6) */,
+		0x55 /* MODE SELECT(10) */,
+		0xa4 /* MAINTENANCE OUT */,
+		0x7f,
+		0xc0,
+		0xff,
 	};
 	struct scsi_unit unit = sample();
 
 	for (size_t i = 0; i < sizeof(refused); i++)
 		is_check(ASK(&unit, refused[i]), 5, 0x2000);
-	is_check(ASK(&unit, 0xa3, 0x0a), 5, 0x2000);	/* REPORT TARGET PORT GROUPS */
-	is_check(ASK(&unit, 0x9e, 0x12), 5, 0x2000);	/* GET LBA STATUS */
+	is_check(ASK(&unit, 0xa3, 0x0a), 5, 0x2000); /* REPORT TARGET PORT GROUPS */
+	is_check(ASK(&unit, 0x9e, 0x12), 5, 0x2000); /* GET LBA STATUS */
 }
 
 static void
@@ -323,7 +353,8 @@ test_copy_parameters_are_told(void **state)
 static int
 support(const struct scsi_unit *unit, uint8_t options, uint8_t opcode, uint8_t action)
 {
-	struct lun_answer answer = ASK(unit, 0xa3, 0x0c, options, opcode, 0, action, 0, 0, 4, 0, 0, 0);
+	struct lun_answer answer =
+		ASK(unit, 0xa3, 0x0c, options, opcode, 0, action, 0, 0, 4, 0, 0, 0);
 
 	assert_int_equal(answer.verdict, LUN_GOOD);
 	return answer.data[1] & 7;
@@ -341,19 +372,23 @@ test_supported_operation_codes_are_those_that_are_not_refused(void **state)
 	for (uint32_t i = 4; i < all.length; i += 8)
 		listed[all.data[i]] = true;
 	for (int opcode = 0; opcode < 256; opcode++) {
-		struct lun_answer answer = ASK(&unit, (uint8_t)opcode, opcode == 0xa3 ? 0x0c : opcode == 0x9e ? 0x10 :
-						opcode == 0x84 ? 0x03 : 0,
-						0, 0, opcode == 0x1b);
-		bool kernels = opcode == 0x16 || opcode == 0x17 || opcode == 0x5e || opcode == 0x5f ||
-			       opcode == 0xa0;
+		struct lun_answer answer = ASK(&unit, (uint8_t)opcode,
+					       opcode == 0xa3	? 0x0c
+					       : opcode == 0x9e ? 0x10
+					       : opcode == 0x84 ? 0x03
+								: 0,
+					       0, 0, opcode == 0x1b);
+		bool kernels = opcode == 0x16 || opcode == 0x17 || opcode == 0x5e ||
+			       opcode == 0x5f || opcode == 0xa0;
 		bool there = kernels || answer.verdict != LUN_CHECK || answer.asc != 0x2000;
 
 		if (listed[opcode] != there)
-			fail_msg("operation code %02x is %slisted and %sthere", opcode, listed[opcode] ? "" : "not ",
-				 there ? "" : "not ");
+			fail_msg("operation code %02x is %slisted and %sthere", opcode,
+				 listed[opcode] ? "" : "not ", there ? "" : "not ");
 	}
 	assert_int_equal(support(&unit, 1, 0x2a, 0), 3);
-	assert_int_equal(support(&unit, 1, 0x93, 0), 3);	/* what Linux asks before WRITE SAME */
+	/* what Linux asks before WRITE SAME */
+	assert_int_equal(support(&unit, 1, 0x93, 0), 3);
 	assert_int_equal(support(&unit, 1, 0x41, 0), 3);
 	assert_int_equal(support(&unit, 1, 0x04, 0), 1);
 	assert_int_equal(support(&unit, 2, 0x9e, 0x10), 3);

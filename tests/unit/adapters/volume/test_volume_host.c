@@ -46,7 +46,8 @@ configure(const char *name, const char *uuid)
 	snprintf(path, sizeof(path), "etc/volumes/%s.conf", name);
 	snprintf(text, sizeof(text),
 		 "[volume]\nuuid = %s\nmember = 127.0.0.1:1/iqn.2026-01.org.iraid.test:a/0\n"
-		 "member = 127.0.0.1:1/iqn.2026-01.org.iraid.test:b/0\nmember = 127.0.0.1:1/iqn.2026-01.org.iraid.test:c/0\n",
+		 "member = 127.0.0.1:1/iqn.2026-01.org.iraid.test:b/0\nmember = "
+		 "127.0.0.1:1/iqn.2026-01.org.iraid.test:c/0\n",
 		 uuid);
 	scratch_write(path, text);
 }
@@ -201,7 +202,8 @@ test_another_process_is_told_who_has_it_until_that_ends(void **state)
 		struct fault why;
 		int fd = volume_lock(uuid, "v0", "nbdkit", &why);
 
-		_exit(fd == -EBUSY && strstr(why.message, pid) && strstr(why.message, "v0") ? 0 : 1);
+		_exit(fd == -EBUSY && strstr(why.message, pid) && strstr(why.message, "v0") ? 0
+											    : 1);
 	}
 	assert_int_equal(waitpid(child, &status, 0), child);
 	assert_int_equal(status, 0);
@@ -213,7 +215,9 @@ test_another_process_is_told_who_has_it_until_that_ends(void **state)
 
 static atomic_int complaints, locked_complaints;
 
-/* Counts what is said of gateway.conf, which takes the host's lock to see that nobody waits for it meanwhile. */
+/* Counts what is said of gateway.conf, which takes the host's lock to see that nobody waits for it
+ * meanwhile.
+ */
 static void
 count_complaints(int level, const char *text)
 {
@@ -243,7 +247,7 @@ test_faults_of_the_gateway_are_told_when_a_volume_starts_and_not_when_it_can_not
 	assert_true(lock >= 0);
 	atomic_store(&complaints, 0);
 	log_set_sink(count_complaints);
-	for (int i = 0; i < 3; i++)	/* as tcmu-runner does, each second */
+	for (int i = 0; i < 3; i++) /* as tcmu-runner does, each second */
 		assert_int_equal(volume_acquire(host, "v0", "test", &volume, &fault), -EBUSY);
 	assert_int_equal(volume_start(host, "v0", &usual, &fault), -EBUSY);
 	assert_int_equal(atomic_load(&complaints), 0);
@@ -264,8 +268,10 @@ configure_also(const char *lines)
 	char text[1024];
 
 	snprintf(text, sizeof(text),
-		 "[volume]\nuuid = 3f0c9a52-7d14-4f0e-9a6b-2d9a1c7e5b10\nmember = 127.0.0.1:1/iqn.2026-01.org.iraid.test:a/0\n"
-		 "member = 127.0.0.1:1/iqn.2026-01.org.iraid.test:b/0\n%s", lines);
+		 "[volume]\nuuid = 3f0c9a52-7d14-4f0e-9a6b-2d9a1c7e5b10\nmember = "
+		 "127.0.0.1:1/iqn.2026-01.org.iraid.test:a/0\n"
+		 "member = 127.0.0.1:1/iqn.2026-01.org.iraid.test:b/0\n%s",
+		 lines);
 	scratch_write("etc/volumes/v0.conf", text);
 }
 
@@ -306,7 +312,7 @@ test_a_reload_that_fails_has_changed_nothing(void **state)
 	snprintf(path, sizeof(path), "%s/etc/volumes/v0.conf", scratch_folder);
 	assert_int_equal(unlink(path), 0);
 	reload_fails(-ENOENT, "no volume \"v0\"");
-	assert_int_equal(mkdir(path, 0700), 0);	/* what not even root can read */
+	assert_int_equal(mkdir(path, 0700), 0); /* what not even root can read */
 	reload_fails(-EISDIR, "v0.conf: it can't be read: ");
 	assert_int_equal(rmdir(path), 0);
 	configure_also("give_up = 9s\n");
@@ -327,9 +333,10 @@ test_a_secrets_file_that_is_gone_fails_the_volume_not_the_start(void **state)
 	struct volume_start_options usual = { 0 };
 	struct volume_view *view = malloc(sizeof(*view));
 
-	scratch_write("etc/volumes/v0.conf",
-		      "[volume]\nuuid = 3f0c9a52-7d14-4f0e-9a6b-2d9a1c7e5b10\nchap_file = /nowhere/x\n"
-		      "member = 127.0.0.1:1/iqn.x:a/0\nmember = 127.0.0.1:1/iqn.x:b/0\n");
+	scratch_write(
+		"etc/volumes/v0.conf",
+		"[volume]\nuuid = 3f0c9a52-7d14-4f0e-9a6b-2d9a1c7e5b10\nchap_file = /nowhere/x\n"
+		"member = 127.0.0.1:1/iqn.x:a/0\nmember = 127.0.0.1:1/iqn.x:b/0\n");
 	assert_int_equal(volume_start(host, "v0", &usual, &fault), 0);
 	assert_int_equal(volume_wait(host, "v0", 5000), -EIO);
 	assert_int_equal(volume_view(host, "v0", view, &fault), 0);
@@ -347,8 +354,9 @@ test_a_secrets_file_that_is_gone_fails_the_volume_not_the_start(void **state)
 #define OLD_BYTES (300ull << 20)
 #define NEW_BYTES (600ull << 20)
 
-int __wrap_engine_grow(struct engine *engine, void (*done)(void *owner, int error, const char *text), void *owner,
-		       char *why);
+int
+__wrap_engine_grow(struct engine *engine, void (*done)(void *owner, int error, const char *text),
+		   void *owner, char *why);
 void __real_engine_status(const struct engine *engine, struct engine_status *out);
 void __wrap_engine_status(const struct engine *engine, struct engine_status *out);
 
@@ -357,11 +365,12 @@ static struct {
 	sem_t asked;
 	void (*done)(void *owner, int error, const char *text);
 	void *owner;
-	uint64_t size_bytes;	/* on the volume's thread; 0: what the engine says */
+	uint64_t size_bytes; /* on the volume's thread; 0: what the engine says */
 } grow_asked;
 
 int
-__wrap_engine_grow(struct engine *engine, void (*done)(void *owner, int error, const char *text), void *owner, char *why)
+__wrap_engine_grow(struct engine *engine, void (*done)(void *owner, int error, const char *text),
+		   void *owner, char *why)
 {
 	grow_asked.done = done;
 	grow_asked.owner = owner;
@@ -406,7 +415,7 @@ struct grower {
 	struct volume_growth growth;
 	struct fault fault;
 	int result;
-	uint64_t brief_bytes;	/* right after */
+	uint64_t brief_bytes; /* right after */
 	struct volume *volume;
 };
 
@@ -637,7 +646,9 @@ test_requests_complete_once_while_volumes_start_again_and_again(void **state)
 		pthread_create(&submitters[i], NULL, submit_rounds, i % 2 ? "v1" : "v0");
 	for (int i = 0; i < THREADS; i++) {
 		while (pthread_tryjoin_np(submitters[i], NULL) == EBUSY) {
-			/* While a volume is not assembled this ends its engine, and the requests in it. */
+			/* While a volume is not assembled this ends its engine, and the requests in
+			 * it.
+			 */
 			assert_int_equal(volume_start(host, "v0", &again, &fault), 0);
 			assert_int_equal(volume_start(host, "v1", &again, &fault), 0);
 			volume_quiesce(held0);
@@ -659,11 +670,13 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		HOST_TEST(test_what_is_not_configured_is_refused_and_named),
 		HOST_TEST(test_users_are_named_and_keep_it_from_being_stopped),
-		HOST_TEST(test_administration_of_what_does_not_run_says_so_and_its_file_can_be_changed),
+		HOST_TEST(
+			test_administration_of_what_does_not_run_says_so_and_its_file_can_be_changed),
 		HOST_TEST(test_waiting_for_members_ends_in_time),
 		HOST_TEST(test_the_end_of_the_process_ends_every_wait_and_lets_nothing_begin),
 		HOST_TEST(test_another_process_is_told_who_has_it_until_that_ends),
-		HOST_TEST(test_faults_of_the_gateway_are_told_when_a_volume_starts_and_not_when_it_can_not),
+		HOST_TEST(
+			test_faults_of_the_gateway_are_told_when_a_volume_starts_and_not_when_it_can_not),
 		HOST_TEST(test_a_reload_that_fails_has_changed_nothing),
 		HOST_TEST(test_a_secrets_file_that_is_gone_fails_the_volume_not_the_start),
 		HOST_TEST(test_a_growth_is_waited_for_and_its_size_is_known_on_return),

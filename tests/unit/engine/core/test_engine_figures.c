@@ -1,6 +1,8 @@
-/* test_engine_figures.c - what an engine counts: a known load on fake members in virtual time, whose figures are exact.
+/* test_engine_figures.c - what an engine counts: a known load on fake members in virtual time,
+ * whose figures are exact.
  *
- * Members answer after ANSWER_MS.  A request that is submitted between two steps has come when the next one begins.
+ * Members answer after ANSWER_MS.  A request that is submitted between two steps has come when the
+ * next one begins.
  */
 #include "scenario.h"
 
@@ -8,7 +10,7 @@
 #define CHUNK_SECTORS (CHUNK / RIG_SECTOR)
 #define LOAD_BYTES (2ull << 20)
 #define ANSWER_MS 10u
-#define MS 1000000ull		/* nanoseconds */
+#define MS 1000000ull /* nanoseconds */
 
 static struct engine_figures figures;
 
@@ -50,7 +52,7 @@ settle(struct rig *rig)
 		rig_jump(rig);
 		status = rig_status(rig);
 	} while (status.regions_suspect > 0 || status.regions_dirty > 0);
-	do {		/* what it writes of that to the members */
+	do { /* what it writes of that to the members */
 		rig_step(rig);
 	} while (under_way(rig) > 0);
 	for (int i = 0; i < rig->count; i++) {
@@ -97,9 +99,20 @@ sum_of_reads(void)
 static void
 test_a_bound_belongs_to_the_bucket_below(void **state)
 {
-	static const struct { uint64_t ns; int bucket; } cases[] = {
-		{ 0, 0 }, { 1, 0 }, { 16000, 0 }, { 16001, 1 }, { 32000, 1 }, { 32001, 2 }, { 64000, 2 },
-		{ 1000000, 6 }, { 33554432000ull, FIGURES_BOUNDS - 1 }, { 33554432001ull, FIGURES_BOUNDS },
+	static const struct {
+		uint64_t ns;
+		int bucket;
+	} cases[] = {
+		{ 0, 0 },
+		{ 1, 0 },
+		{ 16000, 0 },
+		{ 16001, 1 },
+		{ 32000, 1 },
+		{ 32001, 2 },
+		{ 64000, 2 },
+		{ 1000000, 6 },
+		{ 33554432000ull, FIGURES_BOUNDS - 1 },
+		{ 33554432001ull, FIGURES_BOUNDS },
 		{ UINT64_MAX, FIGURES_BOUNDS },
 	};
 
@@ -150,7 +163,7 @@ test_a_known_load_is_counted(void **state)
 	assert_int_equal(reads->errors, 0);
 	assert_int_equal(reads->bytes, 20 * 8 * RIG_SECTOR);
 	assert_int_equal(reads->sum_ns, 20 * ANSWER_MS * MS);
-	assert_int_equal(reads->buckets[10], 20);	/* 8.2 to 16.4 ms */
+	assert_int_equal(reads->buckets[10], 20); /* 8.2 to 16.4 ms */
 	assert_int_equal(sum_of_reads() - before, 20 * 8 * RIG_SECTOR);
 	assert_int_equal(under_way(&rig), 0);
 	assert_int_equal(figures.steps[STEP_READ].count, 20);
@@ -159,7 +172,8 @@ test_a_known_load_is_counted(void **state)
 	assert_int_equal(figures.steps[STEP_WAIT].count, 20);
 	assert_int_equal(figures.steps[STEP_WAIT].sum_ns, 0);
 	assert_int_equal(figures.steps[STEP_COMPLETE].count, 20);
-	assert_int_equal(figures.steps[STEP_RING].count, 0);	/* the rig does not say when it got them */
+	/* the rig does not say when it got them */
+	assert_int_equal(figures.steps[STEP_RING].count, 0);
 	assert_all_sum_up();
 	finish(&rig);
 }
@@ -175,9 +189,10 @@ test_each_kind_is_counted_as_what_was_asked(void **state)
 	rig_drain(&rig);
 	rig_submit(&rig, REQUEST_FLUSH, 0, 0, false);
 	rig_drain(&rig);
-	rig_submit(&rig, REQUEST_COMPARE_WRITE, 0, 8, false);	/* may differ or not: neither is an error */
+	/* may differ or not: neither is an error */
+	rig_submit(&rig, REQUEST_COMPARE_WRITE, 0, 8, false);
 	rig_drain(&rig);
-	rig_submit(&rig, REQUEST_ZERO, 0, 2048 + 5, false);	/* long: cut into pieces */
+	rig_submit(&rig, REQUEST_ZERO, 0, 2048 + 5, false); /* long: cut into pieces */
 	rig_drain(&rig);
 	look(&rig);
 	assert_int_equal(figures.commands[REQUEST_READ].count, 0);
@@ -260,8 +275,9 @@ test_a_write_goes_through_its_steps(void **state)
 	assert_int_equal(steps[STEP_WRITE].count, 1);
 	assert_int_equal(steps[STEP_WRITE].sum_ns, ANSWER_MS * MS);
 	assert_int_equal(steps[STEP_FLUSH].count, 0);
-	assert_int_equal(figures.commands[REQUEST_WRITE].sum_ns,
-			 steps[STEP_WAIT].sum_ns + steps[STEP_MARK].sum_ns + steps[STEP_WRITE].sum_ns);
+	assert_int_equal(figures.commands[REQUEST_WRITE].sum_ns, steps[STEP_WAIT].sum_ns +
+									 steps[STEP_MARK].sum_ns +
+									 steps[STEP_WRITE].sum_ns);
 
 	/* Its region is marked now, and nothing of a full row is read. */
 	rig_submit(&rig, REQUEST_WRITE, 3 * CHUNK_SECTORS, 3 * CHUNK_SECTORS, true);
@@ -284,12 +300,13 @@ test_who_waits_for_a_row_waits(void **state)
 	start(&rig, 5, 4, 1005);
 	settle(&rig);
 	rig_submit(&rig, REQUEST_WRITE, 0, 3 * CHUNK_SECTORS, false);
-	rig_step(&rig);		/* has begun: nobody joins it */
+	rig_step(&rig); /* has begun: nobody joins it */
 	rig_submit(&rig, REQUEST_WRITE, 0, 3 * CHUNK_SECTORS, false);
 	rig_drain(&rig);
 	look(&rig);
 	assert_int_equal(figures.steps[STEP_WAIT].count, 2);
-	assert_true(figures.steps[STEP_WAIT].max_ns >= (2 * ANSWER_MS - 1) * MS);	/* mark and write of the other */
+	/* mark and write of the other */
+	assert_true(figures.steps[STEP_WAIT].max_ns >= (2 * ANSWER_MS - 1) * MS);
 	assert_true(figures.steps[STEP_WAIT].sum_ns < figures.steps[STEP_WAIT].max_ns + 3 * MS);
 	finish(&rig);
 }

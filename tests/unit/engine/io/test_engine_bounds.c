@@ -1,4 +1,6 @@
-/* test_engine_bounds.c - every request ends in time, whatever is refused; and nobody waits for what does not concern it. */
+/* test_engine_bounds.c - every request ends in time, whatever is refused; and nobody waits for what
+ * does not concern it.
+ */
 #include "scenario.h"
 
 #include "pure/layout.h"
@@ -41,7 +43,8 @@ drain_within(struct rig *rig, uint64_t limit_ms)
 	assert_int_equal(rig->active_count, 0);
 }
 
-/* A member is gone, and the superblock that would record it is refused by one that can't be spared. */
+/* A member is gone, and the superblock that would record it is refused by one that can't be spared.
+ */
 static void
 stick(struct rig *rig)
 {
@@ -86,7 +89,7 @@ submit_all_kinds(struct rig *rig, uint64_t turn)
 		rig_submit(rig, REQUEST_READ, i * 300 + 50, 100, false);
 	}
 	rig_submit(rig, REQUEST_ZERO, 5000, 100, false);
-	rig_submit(rig, REQUEST_ZERO, 5200, 2900, false);	/* a long one */
+	rig_submit(rig, REQUEST_ZERO, 5200, 2900, false); /* a long one */
 	rig_submit(rig, REQUEST_FLUSH, 0, 0, false);
 	rig_submit(rig, REQUEST_COMPARE_WRITE, 4900 + 16 * turn, 8, false);
 }
@@ -108,7 +111,9 @@ test_every_request_ends_while_an_eviction_can_not_be_recorded(void **state)
 	recover(&rig);
 }
 
-/* The first one's time is used up while the second has half of its own yet; then what both waited for is there. */
+/* The first one's time is used up while the second has half of its own yet; then what both waited
+ * for is there.
+ */
 static void
 test_a_write_that_joined_one_that_is_late_has_its_own_time(void **state)
 {
@@ -136,8 +141,10 @@ test_a_write_that_joined_one_that_is_late_has_its_own_time(void **state)
 	recover(&rig);
 }
 
-/* A long range has its time piece by piece, whether or not anybody else waits as long: alone, and while reads go on.  The member
- * that a piece waits for is silent, and the one that can't be spared refuses to record it. */
+/* A long range has its time piece by piece, whether or not anybody else waits as long: alone, and
+ * while reads go on.  The member that a piece waits for is silent, and the one that can't be spared
+ * refuses to record it.
+ */
 static void
 long_range_beside(bool reads, uint64_t seed)
 {
@@ -206,7 +213,7 @@ test_what_is_refused_is_repeated_once_a_second(void **state)
 
 	(void)state;
 	start(&rig, 5, 4, 1704);
-	rig_steps(&rig, 2000);		/* the regions are clean again */
+	rig_steps(&rig, 2000); /* the regions are clean again */
 	fake_member_cut(&rig.members[1], false);
 	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 5000));
 	rig_steps(&rig, 1000);
@@ -225,7 +232,9 @@ test_what_is_refused_is_repeated_once_a_second(void **state)
 	finish(&rig);
 }
 
-/* Of what a member has no answer comes: its session ends by its own deadline, and what waits behind it is not forgotten. */
+/* Of what a member has no answer comes: its session ends by its own deadline, and what waits behind
+ * it is not forgotten.
+ */
 static void
 test_a_member_that_hangs_while_another_is_out_costs_its_time_only(void **state)
 {

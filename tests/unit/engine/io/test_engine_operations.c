@@ -1,9 +1,11 @@
-/* test_engine_operations.c - what reads, writes and zeros promise when members fail in the midst of them. */
+/* test_engine_operations.c - what reads, writes and zeros promise when members fail in the midst of
+ * them.
+ */
 #include "scenario.h"
 
 #define CHUNK 16384u
 #define CHUNK_SECTORS (CHUNK / RIG_SECTOR)
-#define ROW_SECTORS (3 * CHUNK_SECTORS)	/* level 5 of 4 members */
+#define ROW_SECTORS (3 * CHUNK_SECTORS) /* level 5 of 4 members */
 #define DATA_OFFSET (4u << 20)
 #define LOAD_BYTES (2u << 20)
 
@@ -12,20 +14,23 @@ static void
 begin(struct rig *rig, int level, int count, uint64_t seed)
 {
 	rig_init(rig, level, count, CHUNK, LOAD_BYTES, seed);
-	set_deadline_of_all(rig, 3000000);	/* so that slow ones keep their sessions */
+	set_deadline_of_all(rig, 3000000); /* so that slow ones keep their sessions */
 	rig_start_active(rig);
 	rig_submit(rig, REQUEST_WRITE, 0, rig->sectors, true);
 	rig_drain(rig);
 	rig_wait_for_resync(rig);
 }
 
-/* A medium error says that data is lost for good.  While one member refuses to read, and nothing else is wrong with it, its
- * data is not, even if another that it could be made from has a bad sector.
+/* A medium error says that data is lost for good.  While one member refuses to read, and nothing
+ * else is wrong with it, its data is not, even if another that it could be made from has a bad
+ * sector.
  */
 static void
 test_what_a_member_refuses_to_read_is_not_called_lost(void **state)
 {
-	static const struct { int level, count; } volumes[] = { { 5, 4 }, { 1, 2 } };
+	static const struct {
+		int level, count;
+	} volumes[] = { { 5, 4 }, { 1, 2 } };
 
 	for (size_t i = 0; i < sizeof(volumes) / sizeof(volumes[0]); i++) {
 		struct rig rig;
@@ -70,7 +75,9 @@ test_a_write_that_needs_what_is_refused_is_not_told_of_a_loss(void **state)
 static void
 test_what_is_refused_beside_a_bad_sector_is_made_up_for(void **state)
 {
-	static const struct { int level, count; } volumes[] = { { 5, 4 }, { 1, 2 } };
+	static const struct {
+		int level, count;
+	} volumes[] = { { 5, 4 }, { 1, 2 } };
 
 	for (size_t i = 0; i < sizeof(volumes) / sizeof(volumes[0]); i++) {
 		struct rig rig;
@@ -106,7 +113,9 @@ lose_member_0(struct rig *rig)
 	assert_true(degraded);
 }
 
-/* Row 0 is written to some members only, and one is missing: what that one had can't be known any more. */
+/* Row 0 is written to some members only, and one is missing: what that one had can't be known any
+ * more.
+ */
 static void
 fail_half_way(enum request_op op, uint64_t seed)
 {
@@ -166,8 +175,9 @@ test_what_went_with_a_cache_is_written_again(void **state)
 	}
 }
 
-/* A member is missing, so what was written of it is only what the others make of it.  A write that fails takes that from
- * its own rows, and from no others: one that was under way there is acknowledged later, so it has to be there.
+/* A member is missing, so what was written of it is only what the others make of it.  A write that
+ * fails takes that from its own rows, and from no others: one that was under way there is
+ * acknowledged later, so it has to be there.
  */
 static void
 test_a_write_beside_one_that_failed_is_known(void **state)
@@ -188,7 +198,7 @@ test_a_write_beside_one_that_failed_is_known(void **state)
 	rig.members[3].refuse_writes = true;
 	rig_submit(&rig, REQUEST_WRITE, ROW_SECTORS, ROW_SECTORS, false);
 	engine_run(rig.engine, rig.now_ms);
-	rig_step(&rig);		/* both are answered, the one that fails first */
+	rig_step(&rig); /* both are answered, the one that fails first */
 	rig.members[3].refuse_writes = false;
 	assert_int_equal(rig.failed, 1);
 	rig_drain(&rig);
@@ -226,8 +236,12 @@ test_what_was_never_written_reads_alike_from_all_copies(void **state)
 	for (int i = 0; i < READS; i++) {
 		iov[i] = (struct iovec){ memory[i], RIG_SECTOR };
 		requests[i] = (struct engine_request){
-			.op = REQUEST_READ, .offset_bytes = 40 * RIG_SECTOR, .length_bytes = RIG_SECTOR,
-			.iov = &iov[i], .iov_count = 1, .done = read_done,
+			.op = REQUEST_READ,
+			.offset_bytes = 40 * RIG_SECTOR,
+			.length_bytes = RIG_SECTOR,
+			.iov = &iov[i],
+			.iov_count = 1,
+			.done = read_done,
 		};
 		engine_submit(rig.engine, &requests[i]);
 	}
@@ -244,8 +258,12 @@ read_unwritten(struct rig *rig, uint8_t *memory)
 {
 	struct iovec iov = { memory, RIG_SECTOR };
 	struct engine_request request = {
-		.op = REQUEST_READ, .offset_bytes = 40 * RIG_SECTOR, .length_bytes = RIG_SECTOR,
-		.iov = &iov, .iov_count = 1, .done = read_done,
+		.op = REQUEST_READ,
+		.offset_bytes = 40 * RIG_SECTOR,
+		.length_bytes = RIG_SECTOR,
+		.iov = &iov,
+		.iov_count = 1,
+		.done = read_done,
 	};
 
 	reads_done = 0;
@@ -254,7 +272,9 @@ read_unwritten(struct rig *rig, uint8_t *memory)
 		rig_step(rig);
 }
 
-/* The first copy's session is lost for a moment, or all of its answers are late: reads go around it, but for these. */
+/* The first copy's session is lost for a moment, or all of its answers are late: reads go around
+ * it, but for these.
+ */
 static void
 test_what_was_never_written_reads_alike_around_a_member(void **state)
 {
@@ -296,9 +316,11 @@ prefer(struct rig *rig, int member)
 	}
 }
 
-#define TORN (100 * CHUNK_SECTORS)	/* resync, which gives way to a rebuild, comes there late */
+#define TORN (100 * CHUNK_SECTORS) /* resync, which gives way to a rebuild, comes there late */
 
-/* A write of one sector of three copies, one of them missing, that a crash left on one of the others, perhaps. */
+/* A write of one sector of three copies, one of them missing, that a crash left on one of the
+ * others, perhaps.
+ */
 static void
 tear_copies(struct rig *rig)
 {
@@ -323,11 +345,14 @@ alike(const struct rig *rig, int one, int other)
 	uint8_t copies[2][RIG_SECTOR];
 
 	disk_read(&rig->members[one].disk, DATA_OFFSET + TORN * RIG_SECTOR, copies[0], RIG_SECTOR);
-	disk_read(&rig->members[other].disk, DATA_OFFSET + TORN * RIG_SECTOR, copies[1], RIG_SECTOR);
+	disk_read(&rig->members[other].disk, DATA_OFFSET + TORN * RIG_SECTOR, copies[1],
+		  RIG_SECTOR);
 	return memcmp(copies[0], copies[1], RIG_SECTOR) == 0;
 }
 
-/* What a read made of copies that differed is on the member that is being filled, too, when that takes its place. */
+/* What a read made of copies that differed is on the member that is being filled, too, when that
+ * takes its place.
+ */
 static void
 test_what_was_read_of_copies_that_differ_stays_when_a_member_is_filled(void **state)
 {
@@ -363,15 +388,20 @@ holder(struct rig *rig, int position)
 {
 	struct geometry geometry;
 
-	geometry_init(&geometry, rig->level, rig->count, CHUNK, 512, rig_superblock(rig, 0).data_bytes);
+	geometry_init(&geometry, rig->level, rig->count, CHUNK, 512,
+		      rig_superblock(rig, 0).data_bytes);
 	return &rig->members[geometry_role(&geometry, 0, (uint8_t)position)];
 }
 
-/* A gateway that died left P, and Q, that don't fit their row.  What can't be read there is not made from them. */
+/* A gateway that died left P, and Q, that don't fit their row.  What can't be read there is not
+ * made from them.
+ */
 static void
 test_nothing_is_made_from_parity_that_is_suspect(void **state)
 {
-	static const struct { int level, count; } volumes[] = { { 5, 4 }, { 6, 5 } };
+	static const struct {
+		int level, count;
+	} volumes[] = { { 5, 4 }, { 6, 5 } };
 
 	for (size_t i = 0; i < sizeof(volumes) / sizeof(volumes[0]); i++) {
 		uint8_t rubbish[RIG_SECTOR] = { 1, 2, 3 };
@@ -381,7 +411,8 @@ test_nothing_is_made_from_parity_that_is_suspect(void **state)
 		mark(&rig);
 		rig_crash(&rig);
 		for (int position = 3; position < rig.count; position++)
-			disk_write(&holder(&rig, position)->disk, DATA_OFFSET, rubbish, sizeof(rubbish), true);
+			disk_write(&holder(&rig, position)->disk, DATA_OFFSET, rubbish,
+				   sizeof(rubbish), true);
 		disk_damage(&holder(&rig, 1)->disk, DATA_OFFSET);
 		rig.options.resync_rows_max = 0;
 		rig_start_active(&rig);
@@ -391,7 +422,9 @@ test_nothing_is_made_from_parity_that_is_suspect(void **state)
 	}
 }
 
-/* A missing chunk is made from two that were read before their caches were lost, and one that was read after. */
+/* A missing chunk is made from two that were read before their caches were lost, and one that was
+ * read after.
+ */
 static void
 test_nothing_is_made_from_what_was_read_before_caches_were_lost(void **state)
 {
@@ -400,7 +433,8 @@ test_nothing_is_made_from_what_was_read_before_caches_were_lost(void **state)
 
 		begin(&rig, 5, 4, seed);
 		lose_member_0(&rig);
-		rig_submit(&rig, REQUEST_WRITE, CHUNK_SECTORS, 1, false);	/* P changes with it */
+		/* P changes with it */
+		rig_submit(&rig, REQUEST_WRITE, CHUNK_SECTORS, 1, false);
 		rig_drain(&rig);
 		set_pace(&rig, 3, 1000000);
 		rig_submit(&rig, REQUEST_READ, 0, 1, false);
@@ -463,15 +497,20 @@ check_reads_beside_writes_that_fail(bool replaced)
 	rig.members[0].refuse_to_bytes = DATA_OFFSET + 8192 * 512;
 	for (int i = 0; i < 4; i++) {
 		struct engine_request read = {
-			.op = REQUEST_READ, .offset_bytes = 0, .length_bytes = sizeof(memory),
-			.iov = &iov, .iov_count = 1, .done = note_result,
+			.op = REQUEST_READ,
+			.offset_bytes = 0,
+			.length_bytes = sizeof(memory),
+			.iov = &iov,
+			.iov_count = 1,
+			.done = note_result,
 		};
 
 		result_noted = 1;
 		engine_submit(rig.engine, &read);
 		for (int k = 0; k < 5000 && result_noted == 1; k++) {
 			if (rig.active_count < 64)
-				rig_submit(&rig, REQUEST_WRITE, 4096 + (uint64_t)k % 32 * 32, 8, false);
+				rig_submit(&rig, REQUEST_WRITE, 4096 + (uint64_t)k % 32 * 32, 8,
+					   false);
 			rig_step(&rig);
 		}
 		assert_int_equal(result_noted, 0);
@@ -497,7 +536,9 @@ test_reads_go_on_beside_writes_that_fail_while_a_member_is_replaced(void **state
 	check_reads_beside_writes_that_fail(true);
 }
 
-/* Level 6 of twelve with chunks of 1 MiB, new: no row is proven, so each write across two rows takes a third of the arena and more. */
+/* Level 6 of twelve with chunks of 1 MiB, new: no row is proven, so each write across two rows
+ * takes a third of the arena and more.
+ */
 static void
 test_compare_and_write_keeps_no_memory_from_who_was_before_it(void **state)
 {
@@ -527,12 +568,20 @@ test_compare_and_write_keeps_no_memory_from_who_was_before_it(void **state)
 	rig_free(&rig);
 }
 
-/* Nor do writes and zeros elsewhere begin again without end: one with pieces, zeros in a single one, and a long range of them. */
+/* Nor do writes and zeros elsewhere begin again without end: one with pieces, zeros in a single
+ * one, and a long range of them.
+ */
 static void
 test_requests_of_several_pieces_end_beside_writes_that_fail(void **state)
 {
-	static const struct { enum request_op op; uint64_t bytes; bool fua; } requests[] = {
-		{ REQUEST_WRITE, 1 << 20, false }, { REQUEST_ZERO, 1 << 18, true }, { REQUEST_ZERO, 3 << 19, false },
+	static const struct {
+		enum request_op op;
+		uint64_t bytes;
+		bool fua;
+	} requests[] = {
+		{ REQUEST_WRITE, 1 << 20, false },
+		{ REQUEST_ZERO, 1 << 18, true },
+		{ REQUEST_ZERO, 3 << 19, false },
 	};
 	static uint8_t memory[1 << 20];
 	struct iovec iov = { memory, sizeof(memory) };
@@ -541,8 +590,13 @@ test_requests_of_several_pieces_end_beside_writes_that_fail(void **state)
 	for (size_t i = 0; i < sizeof(requests) / sizeof(requests[0]); i++) {
 		struct rig rig;
 		struct engine_request request = {
-			.op = requests[i].op, .offset_bytes = 0, .length_bytes = requests[i].bytes,
-			.iov = &iov, .iov_count = 1, .done = note_result, .fua = requests[i].fua,
+			.op = requests[i].op,
+			.offset_bytes = 0,
+			.length_bytes = requests[i].bytes,
+			.iov = &iov,
+			.iov_count = 1,
+			.done = note_result,
+			.fua = requests[i].fua,
 		};
 
 		rig_init(&rig, 1, 2, CHUNK, 4ull << 20, 1710 + i);
@@ -562,7 +616,8 @@ test_requests_of_several_pieces_end_beside_writes_that_fail(void **state)
 		engine_submit(rig.engine, &request);
 		for (int k = 0; k < 20000 && result_noted == 1; k++) {
 			if (rig.active_count < 64)
-				rig_submit(&rig, REQUEST_WRITE, 4096 + (uint64_t)k % 32 * 32, 8, false);
+				rig_submit(&rig, REQUEST_WRITE, 4096 + (uint64_t)k % 32 * 32, 8,
+					   false);
 			rig_step(&rig);
 		}
 		assert_int_equal(result_noted, 0);
@@ -583,7 +638,9 @@ count_reads(struct tap *tap, const struct backend_io *io)
 	return TAP_PASS;
 }
 
-/* One copy refuses every read.  The first attempt meets that, the second finds out in which rows; then nothing more is asked of it. */
+/* One copy refuses every read.  The first attempt meets that, the second finds out in which rows;
+ * then nothing more is asked of it.
+ */
 static void
 test_read_of_many_rows_goes_around_a_copy_that_refuses(void **state)
 {
@@ -623,11 +680,13 @@ main(void)
 		cmocka_unit_test(test_a_write_beside_one_that_failed_is_known),
 		cmocka_unit_test(test_what_was_never_written_reads_alike_from_all_copies),
 		cmocka_unit_test(test_what_was_never_written_reads_alike_around_a_member),
-		cmocka_unit_test(test_what_was_read_of_copies_that_differ_stays_when_a_member_is_filled),
+		cmocka_unit_test(
+			test_what_was_read_of_copies_that_differ_stays_when_a_member_is_filled),
 		cmocka_unit_test(test_nothing_is_made_from_parity_that_is_suspect),
 		cmocka_unit_test(test_nothing_is_made_from_what_was_read_before_caches_were_lost),
 		cmocka_unit_test(test_reads_go_on_beside_writes_that_fail),
-		cmocka_unit_test(test_reads_go_on_beside_writes_that_fail_while_a_member_is_replaced),
+		cmocka_unit_test(
+			test_reads_go_on_beside_writes_that_fail_while_a_member_is_replaced),
 		cmocka_unit_test(test_compare_and_write_keeps_no_memory_from_who_was_before_it),
 		cmocka_unit_test(test_requests_of_several_pieces_end_beside_writes_that_fail),
 		cmocka_unit_test(test_read_of_many_rows_goes_around_a_copy_that_refuses),

@@ -1,5 +1,5 @@
-/* test_engine_order.c - writes that overlap are carried out in the order in which they were submitted, also those that are
- * carried out again.
+/* test_engine_order.c - writes that overlap are carried out in the order in which they were
+ * submitted, also those that are carried out again.
  */
 #include "scenario.h"
 
@@ -15,10 +15,12 @@ static void
 init(struct rig *rig, uint32_t chunk_bytes, uint64_t load_bytes, uint64_t seed)
 {
 	rig_init(rig, 5, 4, chunk_bytes, load_bytes, seed);
-	set_deadline_of_all(rig, 2000000);	/* so that slow ones keep their sessions */
+	set_deadline_of_all(rig, 2000000); /* so that slow ones keep their sessions */
 }
 
-/* Level 5 of 4 members.  The whole load is written and safe, all parity is proven, nothing is under way. */
+/* Level 5 of 4 members.  The whole load is written and safe, all parity is proven, nothing is under
+ * way.
+ */
 static void
 begin(struct rig *rig, uint64_t seed)
 {
@@ -29,7 +31,9 @@ begin(struct rig *rig, uint64_t seed)
 	rig_wait_for_resync(rig);
 }
 
-/* A write of one sector whose commands take 200 ms, so that others of its row wait.  The regions are marked already. */
+/* A write of one sector whose commands take 200 ms, so that others of its row wait.  The regions
+ * are marked already.
+ */
 static void
 block_row(struct rig *rig, uint64_t row)
 {
@@ -42,7 +46,9 @@ block_row(struct rig *rig, uint64_t row)
 	set_pace_of_all(rig, 200);
 }
 
-/* Two sessions break, more than the level bears, and nobody can tell whether the caches survived.  They did. */
+/* Two sessions break, more than the level bears, and nobody can tell whether the caches survived. 
+ * They did.
+ */
 static void
 doubt_caches(struct rig *rig)
 {
@@ -62,10 +68,11 @@ test_a_write_carried_out_again_does_not_come_behind_a_newer_one(void **state)
 
 		begin(&rig, 80 + i);
 		block_row(&rig, 1);
-		rig_submit(&rig, REQUEST_WRITE, 0, ROW_SECTORS + 10, false);	/* row 0, and a part of row 1, which waits */
+		/* row 0, and a part of row 1, which waits */
+		rig_submit(&rig, REQUEST_WRITE, 0, ROW_SECTORS + 10, false);
 		rig_steps(&rig, 20);
 		assert_int_equal(rig.active_count, 2);
-		rig_submit(&rig, newer[i], 3, 7, false);	/* in row 0, which is done */
+		rig_submit(&rig, newer[i], 3, 7, false); /* in row 0, which is done */
 		rig_steps(&rig, 20);
 		doubt_caches(&rig);
 		rig_drain(&rig);
@@ -110,7 +117,9 @@ test_zeros_carried_out_again_spare_what_is_newer(void **state)
 	finish(&rig);
 }
 
-/* One member is out that has data in row 0, and the load is being made zeros, but for two sectors and its end; the first piece is. */
+/* One member is out that has data in row 0, and the load is being made zeros, but for two sectors
+ * and its end; the first piece is.
+ */
 static void
 begin_zeros(struct rig *rig, uint64_t seed)
 {
@@ -127,7 +136,9 @@ begin_zeros(struct rig *rig, uint64_t seed)
 	rig->errors_allowed = true;
 }
 
-/* The row's first sectors, which one more member does not take: so it fails, and makes the row doubtful. */
+/* The row's first sectors, which one more member does not take: so it fails, and makes the row
+ * doubtful.
+ */
 static void
 fail_row(struct rig *rig, uint64_t row, uint64_t sectors)
 {
@@ -138,11 +149,15 @@ fail_row(struct rig *rig, uint64_t row, uint64_t sectors)
 	rig->members[0].disk.unwritable_count = 0;
 }
 
-/* No cache was lost, so it is known what stands where others wrote: the range is repeated around that. */
+/* No cache was lost, so it is known what stands where others wrote: the range is repeated around
+ * that.
+ */
 static void
 test_zeros_carried_out_again_pass_over_what_is_newer(void **state)
 {
-	static const uint64_t writes[][2] = { { 3, 2 }, { 30, 1 }, { 5, 1 }, { 26, 9 }, { 100, 200 } };
+	static const uint64_t writes[][2] = {
+		{ 3, 2 }, { 30, 1 }, { 5, 1 }, { 26, 9 }, { 100, 200 }
+	};
 	struct rig rig;
 
 	begin_zeros(&rig, 88);
@@ -211,11 +226,12 @@ test_writes_that_wait_are_done_in_order(void **state)
 	rig_submit(&rig, REQUEST_WRITE, 0, ROW_SECTORS + 10, false);
 	rig_steps(&rig, 20);
 	rig_submit(&rig, REQUEST_WRITE, 3, 4, false);
-	rig_submit(&rig, REQUEST_WRITE, 6, ROW_SECTORS, false);		/* of several pieces itself */
-	rig_submit(&rig, REQUEST_ZERO, ROW_SECTORS + 2, 1, false);	/* overlaps both */
+	/* of several pieces itself */
+	rig_submit(&rig, REQUEST_WRITE, 6, ROW_SECTORS, false);
+	rig_submit(&rig, REQUEST_ZERO, ROW_SECTORS + 2, 1, false); /* overlaps both */
 	rig_submit(&rig, REQUEST_WRITE, 5, 2, false);
 	rig_submit(&rig, REQUEST_WRITE, 20, 1, false);
-	rig_submit(&rig, REQUEST_READ, 3, 1, false);			/* nobody's business */
+	rig_submit(&rig, REQUEST_READ, 3, 1, false); /* nobody's business */
 	rig_steps(&rig, 20);
 	assert_int_equal(rig.active_count, 7);
 	rig_drain(&rig);
@@ -242,7 +258,9 @@ test_a_stop_refuses_those_that_wait(void **state)
 	finish(&rig);
 }
 
-/* Two writes were joined, one of them can't be done, so each is done by itself: before a third that overlaps the other. */
+/* Two writes were joined, one of them can't be done, so each is done by itself: before a third that
+ * overlaps the other.
+ */
 static void
 test_joined_writes_that_part_keep_their_place(void **state)
 {
@@ -254,7 +272,8 @@ test_joined_writes_that_part_keep_their_place(void **state)
 	rig.errors_allowed = true;
 	block_row(&rig, 0);
 	rig_submit(&rig, REQUEST_WRITE, CHUNK_SECTORS - 1, 2, false);
-	rig_submit(&rig, REQUEST_WRITE, CHUNK_SECTORS + 1, 2, false);	/* column 1 of the second chunk is unreadable */
+	/* column 1 of the second chunk is unreadable */
+	rig_submit(&rig, REQUEST_WRITE, CHUNK_SECTORS + 1, 2, false);
 	rig_submit(&rig, REQUEST_WRITE, CHUNK_SECTORS - 1, 1, false);
 	rig_drain(&rig);
 	assert_int_equal(rig.failed, 1);
@@ -265,8 +284,8 @@ test_joined_writes_that_part_keep_their_place(void **state)
 	rig_free(&rig);
 }
 
-/* Two members lose power, more than the level bears, while a request is under way a piece of which is done.  Nothing of it was
- * acknowledged yet, so all of it has to be there in the end.
+/* Two members lose power, more than the level bears, while a request is under way a piece of which
+ * is done.  Nothing of it was acknowledged yet, so all of it has to be there in the end.
  */
 static void
 test_a_piece_that_went_with_a_cache_is_written_again(void **state)
@@ -285,8 +304,8 @@ test_a_piece_that_went_with_a_cache_is_written_again(void **state)
 	}
 }
 
-/* A member is out, and a write of the rest of a row fails where a piece is done: what that wrote of the missing chunk can't be made any
- * more.  Nothing of it was acknowledged yet.
+/* A member is out, and a write of the rest of a row fails where a piece is done: what that wrote of
+ * the missing chunk can't be made any more.  Nothing of it was acknowledged yet.
  */
 static void
 test_a_piece_whose_row_failed_since_is_written_again(void **state)

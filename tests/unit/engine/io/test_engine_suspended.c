@@ -4,7 +4,8 @@
 static void
 write_second_chunk(struct rig *rig, uint64_t row, uint64_t sectors)
 {
-	rig_submit(rig, REQUEST_WRITE, sector_of_row(rig, row) + (sectors == 1 ? CHUNK_SECTORS : 0), sectors, false);
+	rig_submit(rig, REQUEST_WRITE, sector_of_row(rig, row) + (sectors == 1 ? CHUNK_SECTORS : 0),
+		   sectors, false);
 	for (int i = 0; i < 100000 && rig->active_count > 0; i++) {
 		rig_step(rig);
 		rig_jump(rig);
@@ -12,8 +13,9 @@ write_second_chunk(struct rig *rig, uint64_t row, uint64_t sectors)
 	assert_int_equal(rig->active_count, 0);
 }
 
-/* The members with P and with the first chunk fall silent, and the second of them is dead.  Then comes a write of so many sectors, of which the
- * others could have their parts at once: the row's old data and parity are known, or it is written as a whole.
+/* The members with P and with the first chunk fall silent, and the second of them is dead.  Then
+ * comes a write of so many sectors, of which the others could have their parts at once: the row's
+ * old data and parity are known, or it is written as a whole.
  */
 static void
 write_while_suspended(uint64_t sectors)
@@ -67,11 +69,14 @@ static enum tap_verdict
 hold_read(struct tap *tap, const struct backend_io *io)
 {
 	(void)tap;
-	return io->op == BACKEND_READ && io->offset_bytes >= held_offset && io->offset_bytes < held_offset + CHUNK ? TAP_HOLD : TAP_PASS;
+	return io->op == BACKEND_READ && io->offset_bytes >= held_offset &&
+			       io->offset_bytes < held_offset + CHUNK
+		       ? TAP_HOLD
+		       : TAP_PASS;
 }
 
-/* P is known of the row; the write needs old data of the third chunk only, and that is read when the members with P and with the first
- * chunk fall silent.  The second of them is dead.
+/* P is known of the row; the write needs old data of the third chunk only, and that is read when
+ * the members with P and with the first chunk fall silent.  The second of them is dead.
  */
 static void
 test_a_write_that_prepares_while_members_fall_silent_waits(void **state)
@@ -114,7 +119,7 @@ test_a_write_that_prepares_while_members_fall_silent_waits(void **state)
 	rig_steps(&rig, 20);
 	assert_int_equal(rig_status(&rig).state, VOLUME_SUSPENDED);
 	tap.judge = NULL;
-	tap_let_go(&tap);	/* the read is answered: only now is anything written */
+	tap_let_go(&tap); /* the read is answered: only now is anything written */
 	for (int i = 0; i < 100000 && rig.active_count > 0; i++) {
 		rig_step(&rig);
 		rig_jump(&rig);
@@ -133,10 +138,15 @@ static enum tap_verdict
 hold_maps(struct tap *tap, const struct backend_io *io)
 {
 	(void)tap;
-	return io->op == BACKEND_WRITE && io->offset_bytes >= LAYOUT_MAP_OFFSET && io->offset_bytes < DATA_OFFSET ? TAP_HOLD : TAP_PASS;
+	return io->op == BACKEND_WRITE && io->offset_bytes >= LAYOUT_MAP_OFFSET &&
+			       io->offset_bytes < DATA_OFFSET
+		       ? TAP_HOLD
+		       : TAP_PASS;
 }
 
-/* A whole row waits for its mark when the members with P and with the first chunk fall silent; the second is dead. */
+/* A whole row waits for its mark when the members with P and with the first chunk fall silent; the
+ * second is dead.
+ */
 static void
 suspend_before_the_mark(enum request_op op)
 {
@@ -204,9 +214,10 @@ set_rate(struct rig *rig, bool fast)
 	engine_set_rates(rig->engine, fast ? 64u << 20 : 1, fast ? 1u << 30 : 1);
 }
 
-/* A row proves nothing when member 0 goes, which has no cache and holds its first chunk: that is lost, but held.  It is back, and its chunk
- * and the parity that fits it are about to be written, when so many of the members at these positions fall silent that I/O is suspended.
- * All but the last of them return, later than requests wait.
+/* A row proves nothing when member 0 goes, which has no cache and holds its first chunk: that is
+ * lost, but held.  It is back, and its chunk and the parity that fits it are about to be written,
+ * when so many of the members at these positions fall silent that I/O is suspended.  All but the
+ * last of them return, later than requests wait.
  */
 static void
 return_while_suspended(int level, int count, const int *silent, int silent_count, bool last_dead)
@@ -231,7 +242,8 @@ return_while_suspended(int level, int count, const int *silent, int silent_count
 	rig.options.sync_rate_min = rig.options.sync_rate_max = 1;
 	rig_start_active(&rig);
 	for (uint32_t region = 0; region <= 4; region += 2) {
-		rig_submit(&rig, REQUEST_WRITE, sector_of_row(&rig, row_in(&rig, region)), 1, false);
+		rig_submit(&rig, REQUEST_WRITE, sector_of_row(&rig, row_in(&rig, region)), 1,
+			   false);
 		rig_drain(&rig);
 	}
 	for (int m = 1; m <= level - 3; m++)
@@ -245,7 +257,7 @@ return_while_suspended(int level, int count, const int *silent, int silent_count
 	rig_steps(&rig, 100);
 	assert_int_equal(read_first_chunk(&rig, row), -ENODATA);
 	set_rate(&rig, true);
-	rig_steps(&rig, 5000);		/* what is left is proven, and clean */
+	rig_steps(&rig, 5000); /* what is left is proven, and clean */
 	assert_int_equal(rig_status(&rig).regions_suspect, 0);
 	held_offset = DATA_OFFSET + row * CHUNK;
 	tap.judge = hold_read;
@@ -254,9 +266,10 @@ return_while_suspended(int level, int count, const int *silent, int silent_count
 		rig_step(&rig);
 	assert_true(tap.held_count > 0);
 	rig_submit(&rig, REQUEST_WRITE, sector_of_row(&rig, row + 24), 1, true);
-	rig_drain(&rig);	/* so its region is marked */
+	rig_drain(&rig); /* so its region is marked */
 	for (int i = 0; i < silent_count; i++)
-		fake_member_cut(&rig.members[geometry_role(&geometry, row, (uint8_t)silent[i])], false);
+		fake_member_cut(&rig.members[geometry_role(&geometry, row, (uint8_t)silent[i])],
+				false);
 	assert_true(rig_wait(&rig, VOLUME_SUSPENDED, 2000));
 	tap.judge = NULL;
 	tap_let_go(&tap);
@@ -269,7 +282,9 @@ return_while_suspended(int level, int count, const int *silent, int silent_count
 	rig.errors_allowed = false;
 	assert_int_equal(rig_status(&rig).lost_bytes, 0);
 	assert_int_equal(read_first_chunk(&rig, row), 0);
-	assert_int_equal(error_of_read(&rig, sector_of_row(&rig, row) + 2 * CHUNK_SECTORS, CHUNK_SECTORS), 0);
+	assert_int_equal(error_of_read(&rig, sector_of_row(&rig, row) + 2 * CHUNK_SECTORS,
+				       CHUNK_SECTORS),
+			 0);
 	finish(&rig);
 }
 
@@ -277,8 +292,10 @@ static void
 test_what_a_returning_member_holds_is_not_taken_while_too_many_are_silent(void **state)
 {
 	(void)state;
-	return_while_suspended(5, 4, (const int[]){ 3 }, 1, false);		/* P, and all come back */
-	return_while_suspended(6, 6, (const int[]){ 5, 2 }, 2, true);		/* Q, and a chunk whose member is dead */
+	/* P, and all come back */
+	return_while_suspended(5, 4, (const int[]){ 3 }, 1, false);
+	/* Q, and a chunk whose member is dead */
+	return_while_suspended(6, 6, (const int[]){ 5, 2 }, 2, true);
 }
 
 static enum tap_verdict
@@ -286,11 +303,14 @@ hold_table(struct tap *tap, const struct backend_io *io)
 {
 	(void)tap;
 	return io->op == BACKEND_WRITE && io->offset_bytes >= LAYOUT_LOST_OFFSET &&
-			       io->offset_bytes < LAYOUT_LOST_OFFSET + LAYOUT_LOST_BYTES ? TAP_HOLD : TAP_PASS;
+			       io->offset_bytes < LAYOUT_LOST_OFFSET + LAYOUT_LOST_BYTES
+		       ? TAP_HOLD
+		       : TAP_PASS;
 }
 
-/* Member 0 is being filled, and a sector of another can't be read: both lose that piece.  When it is on record, zeros and the P that fits them are
- * about to be written, and the member with P is silent by then for longer than requests wait.
+/* Member 0 is being filled, and a sector of another can't be read: both lose that piece.  When it
+ * is on record, zeros and the P that fits them are about to be written, and the member with P is
+ * silent by then for longer than requests wait.
  */
 static void
 test_a_piece_is_not_given_up_while_too_many_are_silent(void **state)
@@ -314,7 +334,8 @@ test_a_piece_is_not_given_up_while_too_many_are_silent(void **state)
 	rig_drain(&rig);
 	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 2000));
 	rig_steps(&rig, 5000);
-	disk_damage(&rig.members[geometry_role(&geometry, row, 1)].disk, DATA_OFFSET + row * CHUNK + 8192);
+	disk_damage(&rig.members[geometry_role(&geometry, row, 1)].disk,
+		    DATA_OFFSET + row * CHUNK + 8192);
 	held_offset = DATA_OFFSET + row * CHUNK;
 	tap.judge = hold_read;
 	rig.members[0].reachable = true;
@@ -322,7 +343,7 @@ test_a_piece_is_not_given_up_while_too_many_are_silent(void **state)
 		rig_step(&rig);
 	assert_int_equal(tap.held_count, 1);
 	rig_submit(&rig, REQUEST_WRITE, sector_of_row(&rig, row + 24), 1, true);
-	rig_drain(&rig);	/* so its region is marked */
+	rig_drain(&rig); /* so its region is marked */
 	tap.judge = hold_table;
 	tap_let_go(&tap);
 	for (int i = 0; i < 1000 && tap.held_count == 0; i++)
@@ -348,10 +369,12 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_a_write_that_comes_while_too_many_are_silent_leaves_its_row_alone),
+		cmocka_unit_test(
+			test_a_write_that_comes_while_too_many_are_silent_leaves_its_row_alone),
 		cmocka_unit_test(test_a_write_that_prepares_while_members_fall_silent_waits),
 		cmocka_unit_test(test_what_waits_for_its_mark_while_members_fall_silent_waits_on),
-		cmocka_unit_test(test_what_a_returning_member_holds_is_not_taken_while_too_many_are_silent),
+		cmocka_unit_test(
+			test_what_a_returning_member_holds_is_not_taken_while_too_many_are_silent),
 		cmocka_unit_test(test_a_piece_is_not_given_up_while_too_many_are_silent),
 	};
 

@@ -1,4 +1,6 @@
-/* test_engine_writes.c - what writes cost, on members in memory: rows that become full, streams, rows that are known. */
+/* test_engine_writes.c - what writes cost, on members in memory: rows that become full, streams,
+ * rows that are known.
+ */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -22,7 +24,8 @@ test_adjacent_writes_become_full_stripes(void **state)
 	rig_start_active(&rig);
 	rig_wait_for_resync(&rig);
 	before = rig_status(&rig);
-	for (uint64_t sector = 0; sector < 2 * 384; sector += 8)	/* two rows in 4 KiB writes */
+	/* two rows in 4 KiB writes */
+	for (uint64_t sector = 0; sector < 2 * 384; sector += 8)
 		rig_submit(&rig, REQUEST_WRITE, sector, 8, false);
 	rig_drain(&rig);
 	after = rig_status(&rig);
@@ -56,10 +59,15 @@ rows_read_by_stream(struct rig *rig, uint64_t sectors, int depth, int writes)
 static void
 test_stream_of_writes_needs_no_reads(void **state)
 {
-	static const struct { uint64_t sectors; int depth, writes, rows_read_max; } streams[] = {
-		{ 128, 16, 240, 6 },	/* a chunk each: what is read is the stream's beginning, and where it starts again */
-		{ 2048, 4, 28, 12 },	/* 5 1/3 rows each */
-		{ 384, 4, 80, 0 },		/* rows, exactly */
+	static const struct {
+		uint64_t sectors;
+		int depth, writes, rows_read_max;
+	} streams[] = {
+		/* a chunk each: what is read is the stream's beginning, and where it starts again
+		 */
+		{ 128, 16, 240, 6 },
+		{ 2048, 4, 28, 12 }, /* 5 1/3 rows each */
+		{ 384, 4, 80, 0 },   /* rows, exactly */
 	};
 
 	for (size_t i = 0; i < sizeof(streams) / sizeof(streams[0]); i++) {
@@ -68,7 +76,8 @@ test_stream_of_writes_needs_no_reads(void **state)
 		rig_init(&rig, 5, 4, 65536, STREAM_BYTES, 31 + i);
 		rig_start_active(&rig);
 		rig_wait_for_resync(&rig);
-		assert_true(rows_read_by_stream(&rig, streams[i].sectors, streams[i].depth, streams[i].writes) <=
+		assert_true(rows_read_by_stream(&rig, streams[i].sectors, streams[i].depth,
+						streams[i].writes) <=
 			    (uint64_t)streams[i].rows_read_max);
 		rig_verify(&rig);
 		rig_stop(&rig);
@@ -87,7 +96,9 @@ reads_of_members(struct rig *rig)
 	return reads;
 }
 
-/* Writes of 4 KiB one after the other, `count` of them from `sector` on.  Returns how often members were read for them. */
+/* Writes of 4 KiB one after the other, `count` of them from `sector` on.  Returns how often members
+ * were read for them.
+ */
 static uint64_t
 reads_of_journal(struct rig *rig, uint64_t sector, int count)
 {
@@ -100,7 +111,9 @@ reads_of_journal(struct rig *rig, uint64_t sector, int count)
 	return reads_of_members(rig) - before;
 }
 
-/* What small writes of a row read serves those that follow; what others write there is not overlooked. */
+/* What small writes of a row read serves those that follow; what others write there is not
+ * overlooked.
+ */
 static void
 test_small_writes_of_a_row_read_it_once(void **state)
 {
@@ -112,7 +125,9 @@ test_small_writes_of_a_row_read_it_once(void **state)
 		rig_init(&rig, levels[i], levels[i] == 5 ? 4 : 5, 65536, STREAM_BYTES, 41 + i);
 		rig_start_active(&rig);
 		rig_wait_for_resync(&rig);
-		/* Two or three for the first write, what the rest of the row needs, once: each chunk at most. */
+		/* Two or three for the first write, what the rest of the row needs, once: each
+		 * chunk at most.
+		 */
 		assert_true(reads_of_journal(&rig, 0, 48) <= 3 + 5);
 		assert_true(reads_of_journal(&rig, 0, 48) == 0);
 		rig_verify(&rig);
@@ -131,8 +146,9 @@ test_small_writes_of_a_row_read_it_once(void **state)
 	}
 }
 
-/* Members that lose power take what was not flushed along.  If that is parity with its data, what they hold fits, and
- * nothing but the sessions that ended tells that it is not what was written last.
+/* Members that lose power take what was not flushed along.  If that is parity with its data, what
+ * they hold fits, and nothing but the sessions that ended tells that it is not what was written
+ * last.
  */
 static void
 test_what_was_known_of_a_row_goes_with_the_caches(void **state)
@@ -154,8 +170,9 @@ test_what_was_known_of_a_row_goes_with_the_caches(void **state)
 		rig_steps(&rig, 300);
 		assert_true(rig_wait(&rig, VOLUME_ACTIVE, 20000));
 		rig_wait_for_resync(&rig);
-		rig.errors_allowed = true;	/* a flush tells of the caches */
-		rig_submit(&rig, REQUEST_WRITE, 0, 8, true);	/* the same columns of another chunk */
+		rig.errors_allowed = true; /* a flush tells of the caches */
+		/* the same columns of another chunk */
+		rig_submit(&rig, REQUEST_WRITE, 0, 8, true);
 		rig_drain(&rig);
 		rig_steps(&rig, 2000);
 		assert_int_equal(rig_parity_faults(&rig), 0);
@@ -168,7 +185,7 @@ test_what_was_known_of_a_row_goes_with_the_caches(void **state)
 static void
 test_what_a_small_write_does_not_need_costs_it_nothing(void **state)
 {
-	const uint64_t row_0 = 4u << 20;	/* data on members 0 to 3, parity on 4 */
+	const uint64_t row_0 = 4u << 20; /* data on members 0 to 3, parity on 4 */
 	struct rig rig;
 
 	rig_init(&rig, 5, 5, 65536, STREAM_BYTES, 45);
@@ -207,7 +224,9 @@ writes_of_members(struct rig *rig)
 	return writes;
 }
 
-/* While members are busy with some rows of a stream, those that come become few commands, and long ones. */
+/* While members are busy with some rows of a stream, those that come become few commands, and long
+ * ones.
+ */
 static void
 test_rows_of_a_stream_go_together(void **state)
 {
@@ -219,11 +238,11 @@ test_rows_of_a_stream_go_together(void **state)
 	rig_wait_for_resync(&rig);
 	before = writes_of_members(&rig);
 	rig.step_ms_max = 1;
-	for (uint64_t i = 0; i < 117; rig_step(&rig))	/* a row in a millisecond */
+	for (uint64_t i = 0; i < 117; rig_step(&rig)) /* a row in a millisecond */
 		for (int more = 0; more < 3 && rig.active_count < 32; more++)
 			rig_submit(&rig, REQUEST_WRITE, i++ * 128, 128, false);
 	rig_drain(&rig);
-	assert_true(writes_of_members(&rig) - before <= 130);	/* one by one 156, and marks */
+	assert_true(writes_of_members(&rig) - before <= 130); /* one by one 156, and marks */
 	rig_verify(&rig);
 	rig_stop(&rig);
 	rig_free(&rig);
@@ -238,12 +257,13 @@ test_lonely_writes_are_not_held(void **state)
 	rig_init(&rig, 5, 4, 65536, STREAM_BYTES, 35);
 	rig_start_active(&rig);
 	rig_wait_for_resync(&rig);
-	rows_read_by_stream(&rig, 128, 16, 240);	/* it learns to wait */
-	rows_read_by_stream(&rig, 128, 1, 20);		/* and not to */
+	rows_read_by_stream(&rig, 128, 16, 240); /* it learns to wait */
+	rows_read_by_stream(&rig, 128, 1, 20);	 /* and not to */
 	for (int i = 0; i < 10; i++) {
 		rig_submit(&rig, REQUEST_WRITE, (uint64_t)i * 128, 128, false);
 		engine_run(rig.engine, rig.now_ms);
-		assert_true(commands_under_way(&rig) >= 2);	/* reads of what it needs, if not its marks */
+		/* reads of what it needs, if not its marks */
+		assert_true(commands_under_way(&rig) >= 2);
 		rig_drain(&rig);
 	}
 	rig_stop(&rig);
@@ -264,7 +284,8 @@ test_journal_beside_other_writes_is_not_held(void **state)
 		int others;
 
 		rig_drain(&rig);
-		rig_submit(&rig, REQUEST_WRITE, 12000 + 384 * (i % 8), 8, false);	/* somebody's, elsewhere */
+		/* somebody's, elsewhere */
+		rig_submit(&rig, REQUEST_WRITE, 12000 + 384 * (i % 8), 8, false);
 		engine_run(rig.engine, rig.now_ms);
 		others = commands_under_way(&rig);
 		rig_submit(&rig, REQUEST_WRITE, i * 128, 128, false);
@@ -285,7 +306,7 @@ test_full_stripe_is_one_command_per_member(void **state)
 	rig_init(&rig, 5, 4, 65536, LOAD_BYTES, 24);
 	rig_start_active(&rig);
 	rig_wait_for_resync(&rig);
-	rig_submit(&rig, REQUEST_WRITE, 0, 8, false);	/* the region is dirty from here */
+	rig_submit(&rig, REQUEST_WRITE, 0, 8, false); /* the region is dirty from here */
 	rig_drain(&rig);
 	for (int m = 0; m < 4; m++) {
 		before += rig.members[m].writes;

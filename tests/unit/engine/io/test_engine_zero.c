@@ -33,8 +33,8 @@ test_whole_rows_need_no_read_and_are_proven(void **state)
 	uint64_t reads;
 	struct rig rig;
 
-	rig_init(&rig, 5, 5, CHUNK, LOAD_BYTES, 1);	/* 4+1: read-modify-write is the cheapest */
-	rig.options.resync_rows_max = 0;	/* nobody else proves anything */
+	rig_init(&rig, 5, 5, CHUNK, LOAD_BYTES, 1); /* 4+1: read-modify-write is the cheapest */
+	rig.options.resync_rows_max = 0;	    /* nobody else proves anything */
 	rig_start_active(&rig);
 	assert_true(rig_parity_faults(&rig) > 100);
 	before = rig_status(&rig);
@@ -42,7 +42,7 @@ test_whole_rows_need_no_read_and_are_proven(void **state)
 	rig_submit(&rig, REQUEST_ZERO, 10 * row, 60 * row, false);
 	rig_drain(&rig);
 	assert_int_equal(SUM(&rig, reads), reads);
-	assert_int_equal(SUM(&rig, zeros), 5);	/* one command of each member */
+	assert_int_equal(SUM(&rig, zeros), 5); /* one command of each member */
 	assert_int_equal(rig_status(&rig).rows_full - before.rows_full, 60);
 	/* On a proven row old parity may be used again. */
 	rig_submit(&rig, REQUEST_WRITE, 20 * row, 1, false);
@@ -64,9 +64,9 @@ test_ends_of_a_range_are_written(void **state)
 	rig_submit(&rig, REQUEST_ZERO, 4 * ROW_SECTORS + 7, 1, false);
 	rig_submit(&rig, REQUEST_ZERO, 0, 0, false);
 	rig_drain(&rig);
-	assert_int_equal(SUM(&rig, zeros), 4);	/* rows 1 and 2 */
+	assert_int_equal(SUM(&rig, zeros), 4); /* rows 1 and 2 */
 	rig_verify(&rig);
-	rig_power_loss(&rig);		/* FUA: they are on the media */
+	rig_power_loss(&rig); /* FUA: they are on the media */
 	rig_start_active(&rig);
 	finish(&rig);
 }
@@ -88,7 +88,7 @@ test_a_long_range_lets_others_pass_and_is_bounded(void **state)
 	struct rig rig;
 	int most = 0;
 
-	rig_init(&rig, 5, 4, 4096, 24u << 20, 3);	/* 2048 rows: 8 pieces of 256 */
+	rig_init(&rig, 5, 4, 4096, 24u << 20, 3); /* 2048 rows: 8 pieces of 256 */
 	set_pace_of_all(&rig, 5000);
 	rig_start_active(&rig);
 	rig_submit(&rig, REQUEST_ZERO, 0, rig.sectors, false);
@@ -121,10 +121,12 @@ given_up_done(struct engine_request *request, int result)
 static void
 test_a_range_that_was_given_up_begins_nothing_more(void **state)
 {
-	struct engine_request zeros = { .op = REQUEST_ZERO, .limit_ms = 500, .done = given_up_done };
+	struct engine_request zeros = { .op = REQUEST_ZERO,
+					.limit_ms = 500,
+					.done = given_up_done };
 	struct rig rig;
 
-	rig_init(&rig, 5, 4, 4096, 24u << 20, 6);	/* 2048 rows: 8 pieces of 256 */
+	rig_init(&rig, 5, 4, 4096, 24u << 20, 6); /* 2048 rows: 8 pieces of 256 */
 	rig_start_active(&rig);
 	for (int i = 0; i < rig.count; i++) {
 		set_pace(&rig, i, 200000);
@@ -141,7 +143,7 @@ test_a_range_that_was_given_up_begins_nothing_more(void **state)
 	assert_int_equal(given_up_result, -ETIME);
 	rig_drain(&rig);
 	rig_steps(&rig, 2000);
-	rig_verify(&rig);	/* it does not know of the zeros: they would be wrong */
+	rig_verify(&rig); /* it does not know of the zeros: they would be wrong */
 	finish(&rig);
 }
 
@@ -190,7 +192,7 @@ zero_all(struct rig *rig, uint32_t answer_us, int *most, uint32_t *longest)
 	while (rig->active_count > 0) {
 		rig_step(rig);
 		if (SUM(rig, zeros) < zeros + 6 * (uint64_t)rig->count)
-			continue;	/* they learn */
+			continue; /* they learn */
 		if (zeros_in_flight(rig) > *most)
 			*most = zeros_in_flight(rig);
 		if (longest_zero_in_flight(rig) > *longest)
@@ -209,7 +211,7 @@ test_pieces_are_as_long_as_members_are_quick(void **state)
 	rig.options.resync_rows_max = 0;
 	set_deadline_of_all(&rig, 500000);
 	rig_start_active(&rig);
-	zero_all(&rig, 80000, &most, &slow);	/* of 500 ms to give up */
+	zero_all(&rig, 80000, &most, &slow); /* of 500 ms to give up */
 	assert_int_equal(slow, 65536);
 	assert_int_equal(most, 1);
 	zero_all(&rig, 2000, &most, &quick);
@@ -344,9 +346,13 @@ compare_submit(struct rig *rig, struct compare *compare, uint64_t sector, uint32
 					  length_bytes - length_bytes / 3 };
 	compare->done = false;
 	compare->request = (struct engine_request){
-		.op = REQUEST_COMPARE_WRITE, .offset_bytes = sector * RIG_SECTOR,
-		.length_bytes = length_bytes, .iov = compare->iov, .iov_count = 3,
-		.done = compare_done, .owner = compare,
+		.op = REQUEST_COMPARE_WRITE,
+		.offset_bytes = sector * RIG_SECTOR,
+		.length_bytes = length_bytes,
+		.iov = compare->iov,
+		.iov_count = 3,
+		.done = compare_done,
+		.owner = compare,
 	};
 	engine_submit(rig->engine, &compare->request);
 }
@@ -364,7 +370,7 @@ static void
 test_compare_and_write_says_where_it_differs(void **state)
 {
 	struct compare *compare = calloc(1, sizeof(*compare));
-	const uint64_t sector = 2 * ROW_SECTORS - 5;	/* over the end of a row */
+	const uint64_t sector = 2 * ROW_SECTORS - 5; /* over the end of a row */
 	struct rig rig;
 
 	init(&rig, 30);
@@ -388,7 +394,7 @@ test_compare_and_write_says_where_it_differs(void **state)
 		compare_submit(&rig, compare, sector, 10 * RIG_SECTOR);
 		assert_int_equal(compare_wait(&rig, compare), 0);
 		compare_submit(&rig, compare, sector, 10 * RIG_SECTOR);
-		assert_int_equal(compare_wait(&rig, compare), -EILSEQ);	/* it was written */
+		assert_int_equal(compare_wait(&rig, compare), -EILSEQ); /* it was written */
 		assert_int_equal(compare->request.mismatch_bytes, 0);
 		rig_submit(&rig, REQUEST_ZERO, 0, 4 * ROW_SECTORS, false);
 		rig_drain(&rig);
@@ -436,7 +442,8 @@ count_up(struct rig *rig, int depth, int rounds)
 			all[i].request.owner = NULL;
 			memcpy(&value, all[i].memory, sizeof(value));
 			if (all[i].result == 0) {
-				assert_int_equal(value, counter);	/* nobody else took it from there */
+				/* nobody else took it from there */
+				assert_int_equal(value, counter);
 				counter++;
 				successes++;
 			} else {

@@ -1,4 +1,6 @@
-/* test_engine.c - the engine on members in memory: load against an oracle, and each way to lose one. */
+/* test_engine.c - the engine on members in memory: load against an oracle, and each way to lose
+ * one.
+ */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,7 +20,8 @@ struct shape {
 };
 
 static const struct shape shapes[] = {
-	{ 5, 3, 4096 }, { 5, 4, 65536 }, { 5, 5, 8192 }, { 5, 7, 16384 }, { 0, 2, 4096 }, { 0, 3, 65536 },
+	{ 5, 3, 4096 },	 { 5, 4, 65536 }, { 5, 5, 8192 },
+	{ 5, 7, 16384 }, { 0, 2, 4096 },  { 0, 3, 65536 },
 };
 
 #define LOAD_BYTES (2u << 20)
@@ -39,7 +42,8 @@ test_random_load_reads_what_was_written(void **state)
 	for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++) {
 		struct rig rig;
 
-		rig_init(&rig, shapes[i].level, shapes[i].members, shapes[i].chunk, LOAD_BYTES, 11 + i);
+		rig_init(&rig, shapes[i].level, shapes[i].members, shapes[i].chunk, LOAD_BYTES,
+			 11 + i);
 		rig_start_active(&rig);
 		load(&rig, 1500, 32);
 		rig_drain(&rig);
@@ -76,7 +80,9 @@ test_clean_stop_leaves_nothing_dirty(void **state)
 	rig_free(&rig);
 }
 
-/* What was written into regions that are still suspect would take longer to prove than a stop may last. */
+/* What was written into regions that are still suspect would take longer to prove than a stop may
+ * last.
+ */
 static void
 test_a_slow_resync_does_not_keep_a_stop_from_being_clean(void **state)
 {
@@ -100,7 +106,9 @@ test_a_slow_resync_does_not_keep_a_stop_from_being_clean(void **state)
 	rig_free(&rig);
 }
 
-/* On a volume of which most was never written, the rest is safe from the loss of a member soon after it was started. */
+/* On a volume of which most was never written, the rest is safe from the loss of a member soon
+ * after it was started.
+ */
 static void
 test_what_was_written_is_proven_first_after_a_start(void **state)
 {
@@ -115,7 +123,8 @@ test_what_was_written_is_proven_first_after_a_start(void **state)
 	rig_stop(&rig);
 	rig.options.resync_rows_max = 4;
 	rig_start_active(&rig);
-	while (rig_status(&rig).resync.done_rows < 3 * LAYOUT_REGION_ROWS_DEFAULT)	/* 100 sectors may be in two */
+	/* 100 sectors may be in two */
+	while (rig_status(&rig).resync.done_rows < 3 * LAYOUT_REGION_ROWS_DEFAULT)
 		rig_step(&rig);
 	assert_true(rig_status(&rig).regions_suspect > 0);
 	for (int lost = 0; lost < rig.count; lost++) {
@@ -287,11 +296,12 @@ test_crash_at_any_step_of_an_eviction_loses_no_acknowledged_write(void **state)
 			rig_step(&rig);
 		}
 		rig_crash(&rig);
-		/* All are back, and the one that was lost is believed only if nothing was acknowledged
-		 * without it.
+		/* All are back, and the one that was lost is believed only if nothing was
+		 * acknowledged without it.
 		 */
 		rig.members[lost].reachable = true;
-		rig.errors_allowed = true;	/* dirty and degraded: medium errors, see rig_verify's data */
+		/* dirty and degraded: medium errors, see rig_verify's data */
+		rig.errors_allowed = true;
 		rig_start(&rig);
 		for (int i = 0; i < 2000 && rig_status(&rig).state == VOLUME_ASSEMBLING; i++)
 			rig_step(&rig);
@@ -314,7 +324,7 @@ test_power_loss_keeps_what_was_flushed(void **state)
 		struct rig rig;
 
 		rig_init(&rig, 5, 3 + (int)(seed % 3), 4096, 1 << 20, 7000 + seed);
-		rig.step_ms_max = 300;	/* cleaning comes between writes */
+		rig.step_ms_max = 300; /* cleaning comes between writes */
 		rig.options.assembly_wait_ms = 60000;
 		rig.options.assembly_limit_ms = 60000;
 		rig_start_active(&rig);
@@ -376,7 +386,7 @@ test_too_many_silent_members_suspend_and_resume(void **state)
 	rig_drain(&rig);
 	fake_member_cut(&rig.members[1], false);
 	fake_member_cut(&rig.members[2], false);
-	rig.members[1].cache_kept = rig.members[2].cache_kept = false;	/* as far as can be told */
+	rig.members[1].cache_kept = rig.members[2].cache_kept = false; /* as far as can be told */
 	/* No flush among them: that would be the one that has to fail. */
 	for (uint64_t i = 0; i < 8; i++)
 		rig_submit(&rig, i % 2 ? REQUEST_WRITE : REQUEST_READ, i * 311, 40, false);
@@ -409,8 +419,9 @@ test_silence_beyond_the_limit_fails_requests_and_comes_back(void **state)
 		int level = variant % 2 * 5;
 		struct rig rig;
 
-		/* Seeds with which both are back before anybody has to catch up: that would take rows whose writes
-		 * failed along. */
+		/* Seeds with which both are back before anybody has to catch up: that would take
+		 * rows whose writes failed along.
+		 */
 		rig_init(&rig, level, 4, 16384, LOAD_BYTES, 16 + (uint64_t)variant);
 		for (int m = 0; m < 4; m++)
 			rig.members[m].disk.write_cache = variant / 6;
@@ -500,7 +511,8 @@ queued(const struct rig *rig, bool map)
 
 		if (map ? fake_member_writing(member, LAYOUT_MAP_OFFSET, LAYOUT_MAP_BYTES)
 			: fake_member_writing(member, 0, LAYOUT_MAP_OFFSET) ||
-			  fake_member_writing(member, map_end, member->disk.bytes - map_end))
+				    fake_member_writing(member, map_end,
+							member->disk.bytes - map_end))
 			return true;
 	}
 	return false;
@@ -517,11 +529,13 @@ test_write_waits_while_its_mark_is_being_cleared(void **state)
 	rig_wait_for_resync(&rig);
 	rig_submit(&rig, REQUEST_WRITE, 0, 8, false);
 	rig_drain(&rig);
-	for (int i = 0; i < 20000 && (rig_status(&rig).regions_dirty > 0 || !queued(&rig, true)); i++)
+	for (int i = 0; i < 20000 && (rig_status(&rig).regions_dirty > 0 || !queued(&rig, true));
+	     i++)
 		rig_step(&rig);
 	assert_true(queued(&rig, true));
 	assert_int_equal(rig_status(&rig).regions_dirty, 0);
-	rig_submit(&rig, REQUEST_WRITE, 0, 3 * 128, false);	/* a full stripe: nothing to read first */
+	/* a full stripe: nothing to read first */
+	rig_submit(&rig, REQUEST_WRITE, 0, 3 * 128, false);
 	engine_run(rig.engine, rig.now_ms);
 	assert_false(queued(&rig, false));
 	rig_drain(&rig);
@@ -556,14 +570,15 @@ one_that_knows(struct tap *tap, const struct backend_io *io)
 	uint8_t block[LAYOUT_SUPERBLOCK_BYTES];
 	struct superblock superblock;
 
-	if (!tap_superblock(io, block) || superblock_decode(block, &superblock, NULL) != SUPERBLOCK_OK ||
+	if (!tap_superblock(io, block) ||
+	    superblock_decode(block, &superblock, NULL) != SUPERBLOCK_OK ||
 	    superblock.member_states[1] == MEMBER_IN_SYNC)
 		return TAP_PASS;
 	return (*passed)++ == 0 ? TAP_PASS : TAP_HOLD;
 }
 
-/* The only member that knows of the last eviction won't show the copy that says so: it is asked again.  (One copy was enough for
- * the gateway before: it has recorded the epoch.)
+/* The only member that knows of the last eviction won't show the copy that says so: it is asked
+ * again.  (One copy was enough for the gateway before: it has recorded the epoch.)
  */
 static void
 test_refused_superblock_copy_is_read_again(void **state)
@@ -586,7 +601,8 @@ test_refused_superblock_copy_is_read_again(void **state)
 	tap.judge = NULL;
 	rig_crash(&rig);
 	rig.epoch_recorded = rig_superblock(&rig, 0).epoch;
-	rig.members[0].refused_offset_bytes = superblock_offset(rig_superblock(&rig, 0).write_count);
+	rig.members[0].refused_offset_bytes =
+		superblock_offset(rig_superblock(&rig, 0).write_count);
 	rig_start(&rig);
 	rig_steps(&rig, 2000);
 	assert_non_null(strstr(rig_status(&rig).reason, "newer ones are missing"));
@@ -613,7 +629,7 @@ test_volume_of_another_gateway_is_refused(void **state)
 	load(&rig, 50, 8);
 	rig_crash(&rig);
 	snprintf(rig.options.owner, sizeof(rig.options.owner), "one pid 2 (rig) #1");
-	rig_start_active(&rig);	/* the same gateway, restarted */
+	rig_start_active(&rig); /* the same gateway, restarted */
 	rig_crash(&rig);
 	snprintf(rig.options.owner, sizeof(rig.options.owner), "two pid 1 (rig) #2");
 	for (int m = 0; m < 3; m++)
@@ -636,7 +652,8 @@ test_volume_of_another_gateway_is_refused(void **state)
 	rig_free(&rig);
 }
 
-/* Its start did not succeed in time; another gateway was started since, and the members are back. */
+/* Its start did not succeed in time; another gateway was started since, and the members are back.
+ */
 static void
 test_a_take_over_ends_with_the_time_of_its_start(void **state)
 {
@@ -714,8 +731,9 @@ test_requests_wait_for_assembly_then_fail(void **state)
 	rig_free(&rig);
 }
 
-/* Another gateway takes the members one after the other: sessions of some end, commands on others meet a
- * conflict, while the load goes on.  Every request ends, nothing more is written to a taken member.
+/* Another gateway takes the members one after the other: sessions of some end, commands on others
+ * meet a conflict, while the load goes on.  Every request ends, nothing more is written to a taken
+ * member.
  */
 static void
 test_volume_taken_over_under_load_writes_to_no_taken_member(void **state)
@@ -741,7 +759,9 @@ test_volume_taken_over_under_load_writes_to_no_taken_member(void **state)
 		}
 		load(&rig, 100, 24);
 		rig_drain(&rig);
-		/* Where the first can't be spared, requests may run out of time before the others are asked again. */
+		/* Where the first can't be spared, requests may run out of time before the others
+		 * are asked again.
+		 */
 		assert_true(rig_wait(&rig, VOLUME_FAILED, 1000));
 		load(&rig, 1, 24);
 		rig_drain(&rig);

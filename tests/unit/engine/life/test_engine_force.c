@@ -1,5 +1,5 @@
-/* test_engine_force.c - what a start by force believes of a member that is out of date: its data where nobody wrote since it left, and
- * nothing else.
+/* test_engine_force.c - what a start by force believes of a member that is out of date: its data
+ * where nobody wrote since it left, and nothing else.
  */
 #include "knowable.h"
 
@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-#define LEFT 3		/* is out of date, and taken as it stands */
+#define LEFT 3 /* is out of date, and taken as it stands */
 #define DEAD 2
 
 /* Stopped in order without the one, and then the other dies. */
@@ -48,7 +48,8 @@ call_lost_on(struct rig *rig, int member, uint64_t row, uint8_t role)
 	};
 	uint8_t granule[LAYOUT_GRANULE_BYTES];
 
-	lost_granule_encode(entries, 0, rig_superblock(rig, 1).epoch, rig->options.volume_uuid, granule);
+	lost_granule_encode(entries, 0, rig_superblock(rig, 1).epoch, rig->options.volume_uuid,
+			    granule);
 	disk_write(&rig->members[member].disk, LAYOUT_LOST_OFFSET, granule, sizeof(granule), true);
 }
 
@@ -123,7 +124,9 @@ hold_granules(struct tap *tap, const struct backend_io *io)
 	(void)tap;
 	return io->op == BACKEND_WRITE && io->offset_bytes >= LAYOUT_LOST_OFFSET &&
 			       io->offset_bytes < LAYOUT_LOST_OFFSET + LAYOUT_LOST_BYTES &&
-			       io->length_bytes < LAYOUT_LOST_BYTES ? TAP_HOLD : TAP_PASS;
+			       io->length_bytes < LAYOUT_LOST_BYTES
+		       ? TAP_HOLD
+		       : TAP_PASS;
 }
 
 static void
@@ -174,8 +177,8 @@ fill_again(struct rig *rig)
 	wait_until(rig, all_in_sync);
 }
 
-/* It was filled, and left before it wrote that down: the last word of its own map is that it lacks the row.  The set of flags that
- * says so is used again when it leaves for the third time.
+/* It was filled, and left before it wrote that down: the last word of its own map is that it lacks
+ * the row.  The set of flags that says so is used again when it leaves for the third time.
  */
 static void
 test_what_a_forced_member_called_stale_and_was_copied_since_is_there(void **state)
@@ -251,7 +254,9 @@ test_forced_members_do_not_mend_each_others_maps(void **state)
 	rig_free(&rig);
 }
 
-/* Nothing can be lost of what nobody ever wrote, though its parity was never made, and the map calls it stale on who had left. */
+/* Nothing can be lost of what nobody ever wrote, though its parity was never made, and the map
+ * calls it stale on who had left.
+ */
 static void
 test_what_nobody_ever_wrote_is_not_lost_by_force(void **state)
 {
@@ -263,7 +268,8 @@ test_what_nobody_ever_wrote_is_not_lost_by_force(void **state)
 	lose(&rig, LEFT);
 	row = row_on(&rig, DEAD);
 	assert_true(rig_status(&rig).regions_suspect == 0);
-	rig_submit(&rig, REQUEST_WRITE, sector_of_row(&rig, row + REGION_ROWS), CHUNK_SECTORS, false);
+	rig_submit(&rig, REQUEST_WRITE, sector_of_row(&rig, row + REGION_ROWS), CHUNK_SECTORS,
+		   false);
 	rig_drain(&rig);
 	leave_one_to_force(&rig);
 	start_forced(&rig);
@@ -294,10 +300,13 @@ static enum tap_verdict
 hold_map(struct tap *tap, const struct backend_io *io)
 {
 	(void)tap;
-	return io->op == BACKEND_WRITE && io->offset_bytes == LAYOUT_MAP_OFFSET ? TAP_HOLD : TAP_PASS;
+	return io->op == BACKEND_WRITE && io->offset_bytes == LAYOUT_MAP_OFFSET ? TAP_HOLD
+										: TAP_PASS;
 }
 
-/* All that was to be written to it was, when its session ends, and it is back before that is so of the others. */
+/* All that was to be written to it was, when its session ends, and it is back before that is so of
+ * the others.
+ */
 static void
 test_member_that_comes_and_goes_while_maps_are_written_is_used(void **state)
 {
@@ -333,7 +342,8 @@ is_tracked(const struct superblock *superblock, int m)
 
 	memcpy(uuid, superblock->member_uuids[m], 16);
 	for (int set = 0; set < LAYOUT_STALE_SETS; set++)
-		if (superblock->tracked[set].state != 0 && memcmp(superblock->tracked[set].member_uuid, uuid, 16) == 0)
+		if (superblock->tracked[set].state != 0 &&
+		    memcmp(superblock->tracked[set].member_uuid, uuid, 16) == 0)
 			return true;
 	return false;
 }
@@ -371,11 +381,13 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_what_a_forced_member_calls_lost_and_was_written_since_is_there),
+		cmocka_unit_test(
+			test_what_a_forced_member_calls_lost_and_was_written_since_is_there),
 		cmocka_unit_test(test_what_was_lost_on_a_forced_member_is_lost_again),
 		cmocka_unit_test(test_forced_member_keeps_no_old_table),
 		cmocka_unit_test(test_old_map_of_a_forced_member_mends_no_other),
-		cmocka_unit_test(test_what_a_forced_member_called_stale_and_was_copied_since_is_there),
+		cmocka_unit_test(
+			test_what_a_forced_member_called_stale_and_was_copied_since_is_there),
 		cmocka_unit_test(test_where_all_are_forced_their_own_maps_count),
 		cmocka_unit_test(test_what_nobody_ever_wrote_is_not_lost_by_force),
 		cmocka_unit_test(test_forced_members_do_not_mend_each_others_maps),

@@ -1,5 +1,5 @@
-/* test_engine_grow.c - members become larger, and the volume with them, while it runs: one scenario each, on fake members.
- * The simulator draws growth at random; these say by name what is promised.
+/* test_engine_grow.c - members become larger, and the volume with them, while it runs: one scenario
+ * each, on fake members.  The simulator draws growth at random; these say by name what is promised.
  */
 #include "scenario.h"
 
@@ -74,9 +74,13 @@ size(struct rig *rig)
 
 /* --- it grows --- */
 
-static const struct { int level, count; } shapes[] = { { 0, 3 }, { 1, 2 }, { 5, 4 }, { 6, 5 }, { 10, 3 }, { 10, 4 } };
+static const struct {
+	int level, count;
+} shapes[] = { { 0, 3 }, { 1, 2 }, { 5, 4 }, { 6, 5 }, { 10, 3 }, { 10, 4 } };
 
-/* Twice, the first time to an end in the middle of a region; all of it is used, and is there after a crash. */
+/* Twice, the first time to an end in the middle of a region; all of it is used, and is there after
+ * a crash.
+ */
 static void
 test_volume_grows_under_load_and_stays_so(void **state)
 {
@@ -96,7 +100,7 @@ test_volume_grows_under_load_and_stays_so(void **state)
 		before = size(&rig);
 		rig_extend_load(&rig, before);
 		load(&rig, 200);
-		rig_submit(&rig, REQUEST_WRITE, rig.sectors - 8, 8, true);	/* the very end */
+		rig_submit(&rig, REQUEST_WRITE, rig.sectors - 8, 8, true); /* the very end */
 		rig_drain(&rig);
 		grow(&rig, RIG_MEMBER_BYTES + (2 << 20) + 3 * CHUNK);
 		assert_true(size(&rig) > before);
@@ -163,7 +167,8 @@ test_a_spare_that_grew_with_the_members_will_do(void **state)
 		rig_mark_spare(&rig, 4, RIG_MEMBER_BYTES);
 		slot = engine_attach(rig.engine, &rig.members[4].backend, why);
 		assert_true(slot >= 0);
-		for (int i = 0; i < 2000 && rig_status(&rig).members[slot].state != MEMBER_SPARE; i++)
+		for (int i = 0; i < 2000 && rig_status(&rig).members[slot].state != MEMBER_SPARE;
+		     i++)
 			rig_step(&rig);
 		wait_until(&rig, all_proven);
 		rig_extend_members(&rig, RIG_MEMBER_BYTES_MAX);
@@ -173,7 +178,9 @@ test_a_spare_that_grew_with_the_members_will_do(void **state)
 		await(&rig);
 		assert_int_equal(outcome.error, 0);
 		assert_int_equal(engine_replace(rig.engine, 0, slot, why), enlarged ? 0 : -EINVAL);
-		for (int i = 0; i < 20000 && enlarged && rig_status(&rig).members[slot].state != MEMBER_IN_SYNC; i++)
+		for (int i = 0; i < 20000 && enlarged &&
+				rig_status(&rig).members[slot].state != MEMBER_IN_SYNC;
+		     i++)
 			rig_step(&rig);
 		if (enlarged)
 			assert_int_equal(rig_status(&rig).members[slot].state, MEMBER_IN_SYNC);
@@ -243,7 +250,7 @@ test_the_smallest_member_counts(void **state)
 	assert_int_equal(outcome.error, 0);
 	assert_non_null(strstr(outcome.text, "m2"));
 	assert_int_equal(size(&rig), before);
-	rig.members[2].capacity_bytes = 3 << 20;	/* less than where its data begins */
+	rig.members[2].capacity_bytes = 3 << 20; /* less than where its data begins */
 	begin(&rig);
 	await(&rig);
 	assert_int_equal(outcome.error, 0);
@@ -279,7 +286,7 @@ test_growing_is_refused_unless_all_members_are_there(void **state)
 	before = size(&rig);
 	fake_member_cut(&rig.members[0], false);
 	rig_steps(&rig, 20);
-	assert_refused(&rig, -EBUSY);		/* silent */
+	assert_refused(&rig, -EBUSY); /* silent */
 	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 4000));
 	assert_refused(&rig, -EBUSY);
 	load(&rig, 100);
@@ -288,7 +295,7 @@ test_growing_is_refused_unless_all_members_are_there(void **state)
 	for (int i = 0; i < 8000 && rig_status(&rig).rebuild_slot < 0; i++)
 		rig_step(&rig);
 	assert_int_equal(rig_status(&rig).rebuild_slot, 0);
-	assert_refused(&rig, -EBUSY);		/* being filled */
+	assert_refused(&rig, -EBUSY); /* being filled */
 	engine_set_rates(rig.engine, 1 << 26, 1 << 30);
 	assert_true(rig_wait(&rig, VOLUME_ACTIVE, 40000));
 	assert_int_equal(size(&rig), before);
@@ -357,11 +364,13 @@ crash_at(int level, int count, int steps, bool without_one, int *old, int *new)
 	before = size(&rig);
 	load(&rig, 20);
 	rig_drain(&rig);
-	/* What is dirty when a gateway dies and a member stays away can't be known; but that is not growth's doing. */
+	/* What is dirty when a gateway dies and a member stays away can't be known; but that is not
+	 * growth's doing.
+	 */
 	for (int i = 0; i < 10000 && rig_status(&rig).regions_dirty > 0; i++)
 		rig_step(&rig);
 	assert_int_equal(rig_status(&rig).regions_dirty, 0);
-	rig_steps(&rig, 50);	/* the map is written */
+	rig_steps(&rig, 50); /* the map is written */
 	rig_extend_members(&rig, RIG_MEMBER_BYTES_MAX);
 	begin(&rig);
 	rig_steps(&rig, steps);
@@ -426,7 +435,9 @@ scrub_is_at_the_last_rows(struct rig *rig)
 	return rig_status(rig).scrub.done_rows + 8 >= rig_status(rig).scrub.total_rows;
 }
 
-/* It waits while the volume grows, and has the last region before it, whose new rows are padded already. */
+/* It waits while the volume grows, and has the last region before it, whose new rows are padded
+ * already.
+ */
 static void
 test_a_scrub_keeps_to_the_rows_on_record_when_growing_is_given_up(void **state)
 {
@@ -448,7 +459,8 @@ test_a_scrub_keeps_to_the_rows_on_record_when_growing_is_given_up(void **state)
 	assert_false(outcome.done);
 	rig_stop(&rig);
 	assert_int_equal(outcome.error, -ESHUTDOWN);
-	assert_int_equal(rig_superblock(&rig, 0).scrub_row, 776);	/* the next four are not all old */
+	/* the next four are not all old */
+	assert_int_equal(rig_superblock(&rig, 0).scrub_row, 776);
 	rig_start(&rig);
 	assert_true(rig_wait(&rig, VOLUME_ACTIVE, 4000));
 	wait_until(&rig, scrub_done);
@@ -479,7 +491,8 @@ test_member_that_shrinks_again_stays_out(void **state)
 
 static uint64_t old_bytes;
 
-/* The first member is not told of the new size; the other one does not record that the first goes. */
+/* The first member is not told of the new size; the other one does not record that the first goes.
+ */
 static enum tap_verdict
 hold_new_size(struct tap *tap, const struct backend_io *io)
 {
@@ -487,9 +500,13 @@ hold_new_size(struct tap *tap, const struct backend_io *io)
 	struct superblock superblock;
 	const bool first = tap->owner != NULL;
 
-	if (!tap_superblock(io, block) || superblock_decode(block, &superblock, NULL) != SUPERBLOCK_OK)
+	if (!tap_superblock(io, block) ||
+	    superblock_decode(block, &superblock, NULL) != SUPERBLOCK_OK)
 		return TAP_PASS;
-	return (first ? superblock.data_bytes > old_bytes : superblock.member_states[0] != MEMBER_IN_SYNC) ? TAP_HOLD : TAP_PASS;
+	return (first ? superblock.data_bytes > old_bytes
+		      : superblock.member_states[0] != MEMBER_IN_SYNC)
+		       ? TAP_HOLD
+		       : TAP_PASS;
 }
 
 static void
@@ -507,7 +524,9 @@ release(struct tap *tap)
 	tap_let_go(tap);
 }
 
-/* While it was on its way out the others' superblocks were enough.  It stays, and alone it would not know of the new rows. */
+/* While it was on its way out the others' superblocks were enough.  It stays, and alone it would
+ * not know of the new rows.
+ */
 static void
 test_member_that_was_to_go_and_stays_knows_before_new_rows_are_used(void **state)
 {
@@ -547,7 +566,9 @@ test_member_that_was_to_go_and_stays_knows_before_new_rows_are_used(void **state
 	finish_proven(&rig);
 }
 
-/* Its superblock is the one that the growth did not reach, and fits it; the device has lost what it had gained. */
+/* Its superblock is the one that the growth did not reach, and fits it; the device has lost what it
+ * had gained.
+ */
 static void
 test_volume_starts_without_a_member_that_is_too_small_for_what_it_has_grown_to(void **state)
 {
@@ -567,7 +588,8 @@ test_volume_starts_without_a_member_that_is_too_small_for_what_it_has_grown_to(v
 	now.member_bytes = before.member_bytes;
 	for (int copy = 0; copy < 2; copy++, now.write_count++) {
 		superblock_encode(&now, block);
-		disk_write(&rig.members[3].disk, superblock_offset(now.write_count), block, sizeof(block), true);
+		disk_write(&rig.members[3].disk, superblock_offset(now.write_count), block,
+			   sizeof(block), true);
 	}
 	rig.members[3].capacity_bytes = now.member_bytes;
 	rig_start(&rig);
@@ -598,7 +620,8 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_volume_starts_without_a_member_that_is_too_small_for_what_it_has_grown_to),
+		cmocka_unit_test(
+			test_volume_starts_without_a_member_that_is_too_small_for_what_it_has_grown_to),
 		cmocka_unit_test(test_volume_grows_under_load_and_stays_so),
 		cmocka_unit_test(test_volume_uses_all_that_members_have),
 		cmocka_unit_test(test_new_rows_fit_when_a_member_is_lost),
@@ -612,7 +635,8 @@ main(void)
 		cmocka_unit_test(test_a_scrub_keeps_to_the_rows_on_record_when_growing_is_given_up),
 		cmocka_unit_test(test_member_that_shrinks_again_stays_out),
 		cmocka_unit_test(test_a_member_of_any_size_is_put_on_record),
-		cmocka_unit_test(test_member_that_was_to_go_and_stays_knows_before_new_rows_are_used),
+		cmocka_unit_test(
+			test_member_that_was_to_go_and_stays_knows_before_new_rows_are_used),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

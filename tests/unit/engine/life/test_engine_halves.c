@@ -1,5 +1,5 @@
-/* test_engine_halves.c - where two disjoint sets of members are enough each, what one of them has done without the other is not
- * forgotten (docs/design/levels.md, Two halves).
+/* test_engine_halves.c - where two disjoint sets of members are enough each, what one of them has
+ * done without the other is not forgotten (docs/design/levels.md, Two halves).
  */
 #include "scenario.h"
 
@@ -22,7 +22,9 @@ become_stranger(struct rig *rig)
 	rig->epoch_recorded = rig->epoch_tried = 0;
 }
 
-/* Member 0 went on alone, and its gateway died.  Member 1 knows of nothing, not even of that gateway. */
+/* Member 0 went on alone, and its gateway died.  Member 1 knows of nothing, not even of that
+ * gateway.
+ */
 static void
 run_one_half(struct rig *rig, uint64_t seed)
 {
@@ -122,7 +124,9 @@ test_half_that_says_nothing_is_awaited_no_longer(void **state)
 	}
 }
 
-/* Whoever started without some of those that are there started with others of them: one that is missing knows nothing that they don't. */
+/* Whoever started without some of those that are there started with others of them: one that is
+ * missing knows nothing that they don't.
+ */
 static void
 test_device_that_answers_nothing_costs_no_request(void **state)
 {
@@ -149,7 +153,8 @@ static enum tap_verdict
 hold_map_reads(struct tap *tap, const struct backend_io *io)
 {
 	(void)tap;
-	return io->op == BACKEND_READ && io->offset_bytes >= LAYOUT_MAP_OFFSET ? TAP_HOLD : TAP_PASS;
+	return io->op == BACKEND_READ && io->offset_bytes >= LAYOUT_MAP_OFFSET ? TAP_HOLD
+									       : TAP_PASS;
 }
 
 static enum tap_verdict
@@ -159,7 +164,9 @@ hold_superblock_reads(struct tap *tap, const struct backend_io *io)
 	return io->op == BACKEND_READ && io->offset_bytes < LAYOUT_MAP_OFFSET ? TAP_HOLD : TAP_PASS;
 }
 
-/* Member 0 was written and flushed alone.  Another gateway is started, which finds member 1, and is about to read its maps. */
+/* Member 0 was written and flushed alone.  Another gateway is started, which finds member 1, and is
+ * about to read its maps.
+ */
 static void
 start_with_the_older_half(struct rig *rig, struct tap taps[2])
 {

@@ -1,5 +1,6 @@
-/* test_engine_probe.c - members are probed beside a load that verifies, on fake members in virtual time: figures that
- * follow from the members' answer times, and an end in time whatever becomes of member or volume meanwhile.
+/* test_engine_probe.c - members are probed beside a load that verifies, on fake members in virtual
+ * time: figures that follow from the members' answer times, and an end in time whatever becomes of
+ * member or volume meanwhile.
  */
 #include "scenario.h"
 
@@ -47,7 +48,8 @@ start(struct rig *rig, int count, uint64_t seed)
 {
 	rig_init(rig, 5, count, CHUNK, LOAD_BYTES, seed);
 	for (int i = 0; i < count; i++)
-		rig->members[i].deadline_us = 60000000;	/* members are to be slow here, not silent */
+		/* members are to be slow here, not silent */
+		rig->members[i].deadline_us = 60000000;
 	rig_start(rig);
 	assert_true(rig_wait(rig, VOLUME_ACTIVE, 4000));
 	rig->step_ms_max = 1;
@@ -56,7 +58,9 @@ start(struct rig *rig, int count, uint64_t seed)
 static struct probe_order
 of(int slot, uint32_t depth, uint32_t duration_ms)
 {
-	return (struct probe_order){ .slot = slot, .block_bytes = BLOCK, .depth = depth, .duration_ms = duration_ms };
+	return (struct probe_order){
+		.slot = slot, .block_bytes = BLOCK, .depth = depth, .duration_ms = duration_ms
+	};
 }
 
 /* --- figures --- */
@@ -79,8 +83,8 @@ test_reads_one_after_the_other_take_what_the_member_takes(void **state)
 	assert_true(one->probed && one->error == 0);
 	assert_false(outcome.results[0].probed || outcome.results[2].probed);
 	each_ms = one->elapsed_ms / one->reads;
-	assert_in_range(each_ms, 10, 12);	/* the rig's steps are of a millisecond */
-	assert_in_range(one->elapsed_ms, 700, 1000);	/* the first quarter does not count */
+	assert_in_range(each_ms, 10, 12);	     /* the rig's steps are of a millisecond */
+	assert_in_range(one->elapsed_ms, 700, 1000); /* the first quarter does not count */
 	assert_int_equal(one->bytes, one->reads * BLOCK);
 	assert_in_range(rig.members[1].reads - before[1], one->reads + 10, 101);
 	assert_int_equal(rig.members[0].reads, before[0]);
@@ -156,7 +160,7 @@ test_a_slow_member_gets_fewer_at_once(void **state)
 	assert_int_equal(probe(&rig, of(2, 32, 10000)), 0);
 	before = rig.members[2].reads;
 	rig_steps(&rig, 1000);
-	assert_true(rig.members[2].reads - before > 1000);	/* it began with full depth */
+	assert_true(rig.members[2].reads - before > 1000); /* it began with full depth */
 	set_pace(&rig, 2, 700000);
 	before = rig.members[2].reads;
 	await(&rig);
@@ -165,8 +169,9 @@ test_a_slow_member_gets_fewer_at_once(void **state)
 	finish_proven(&rig);
 }
 
-/* That it answers many at once later than one says nothing about it: reads don't avoid it, and what the others move
- * is counted apart. */
+/* That it answers many at once later than one says nothing about it: reads don't avoid it, and what
+ * the others move is counted apart.
+ */
 static void
 test_probe_and_load_do_not_count_as_each_other(void **state)
 {
@@ -226,7 +231,8 @@ test_a_hung_member_ends_it_in_time(void **state)
 	assert_true(outcome.results[2].unanswered > 0);
 	assert_int_equal(outcome.results[2].reads, 0);
 	for (int i = 0; i < 4; i++)
-		assert_true(i == 2 || (outcome.results[i].error == 0 && outcome.results[i].reads > 0));
+		assert_true(i == 2 ||
+			    (outcome.results[i].error == 0 && outcome.results[i].reads > 0));
 	fake_member_continue(&rig.members[2]);
 	finish_proven(&rig);
 }
@@ -347,7 +353,10 @@ test_what_is_out_of_range_is_refused(void **state)
 		{ .slot = -1, .block_bytes = 4097, .depth = 1, .duration_ms = 100 },
 		{ .slot = -1, .block_bytes = 2u << 20, .depth = 1, .duration_ms = 100 },
 		{ .slot = -1, .block_bytes = 4096, .depth = 0, .duration_ms = 100 },
-		{ .slot = -1, .block_bytes = 4096, .depth = PROBE_DEPTH_MAX + 1, .duration_ms = 100 },
+		{ .slot = -1,
+		  .block_bytes = 4096,
+		  .depth = PROBE_DEPTH_MAX + 1,
+		  .duration_ms = 100 },
 		{ .slot = -1, .block_bytes = 4096, .depth = 1, .duration_ms = 0 },
 		{ .slot = -1, .block_bytes = 4096, .depth = 1, .duration_ms = PROBE_MS_MAX + 1 },
 		{ .slot = SLOTS_MAX, .block_bytes = 4096, .depth = 1, .duration_ms = 100 },

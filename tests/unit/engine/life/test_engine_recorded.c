@@ -1,5 +1,5 @@
-/* test_engine_recorded.c - what was on record as lost at a stop in order is all that is lost at the next start, though nothing was
- * proven meanwhile.
+/* test_engine_recorded.c - what was on record as lost at a stop in order is all that is lost at the
+ * next start, though nothing was proven meanwhile.
  */
 #include "knowable.h"
 
@@ -27,7 +27,9 @@ start_degraded(struct rig *rig)
 	rig_steps(rig, 200);
 }
 
-/* The same, member 0 has been missing since, and its chunks of the region are on record, but for one that was written anew. */
+/* The same, member 0 has been missing since, and its chunks of the region are on record, but for
+ * one that was written anew.
+ */
 static void
 begin_recorded(struct rig *rig, uint64_t seed)
 {
@@ -35,7 +37,8 @@ begin_recorded(struct rig *rig, uint64_t seed)
 	rig->members[0].reachable = false;
 	start_degraded(rig);
 	assert_int_equal(read_first_chunk(rig, row_in(rig, REGION)), -ENODATA);
-	rig_submit(rig, REQUEST_WRITE, sector_of_row(rig, row_in(rig, REGION)), CHUNK_SECTORS, false);
+	rig_submit(rig, REQUEST_WRITE, sector_of_row(rig, row_in(rig, REGION)), CHUNK_SECTORS,
+		   false);
 	rig_drain(rig);
 	assert_int_equal(read_first_chunk(rig, row_in(rig, REGION)), 0);
 }
@@ -84,7 +87,9 @@ test_member_that_returns_gets_what_was_known(void **state)
 	finish(&rig);
 }
 
-/* Of a member that goes during the last flush all that was not proven is recorded before the stop has ended, and nothing else. */
+/* Of a member that goes during the last flush all that was not proven is recorded before the stop
+ * has ended, and nothing else.
+ */
 static void
 test_who_goes_during_the_last_flush_takes_along_what_is_on_record_only(void **state)
 {
@@ -202,7 +207,8 @@ stop_recorded_bare(struct rig *rig)
 	assert_int_equal(rig_superblock(rig, 1).recorded_roles, 1);
 }
 
-/* Somebody has to look after it, for a member has gone back in time, or newer superblocks are away. */
+/* Somebody has to look after it, for a member has gone back in time, or newer superblocks are away.
+ */
 static void
 start_by_force(struct rig *rig)
 {
@@ -226,7 +232,8 @@ test_what_a_stop_knew_says_nothing_of_a_member_that_is_taken_by_force(void **sta
 	assert_non_null(before);
 	begin(&rig, 5, 4, 947);
 	disk_read(&rig.members[1].disk, 0, before, RIG_MEMBER_BYTES);
-	rig_submit(&rig, REQUEST_WRITE, sector_of_row(&rig, row_in(&rig, 4)), row_sectors(&rig), false);
+	rig_submit(&rig, REQUEST_WRITE, sector_of_row(&rig, row_in(&rig, 4)), row_sectors(&rig),
+		   false);
 	rig_drain(&rig);
 	rig_steps(&rig, 5000);
 	write_in(&rig, REGION);
@@ -302,7 +309,9 @@ test_what_a_stop_knew_is_void_when_a_later_assembly_was_seen(void **state)
 	rig_free(&rig);
 }
 
-/* It comes back, what is being copied to it counts for nothing when it goes again, and nor does what the stop knew of it. */
+/* It comes back, what is being copied to it counts for nothing when it goes again, and nor does
+ * what the stop knew of it.
+ */
 static void
 test_member_that_returns_and_goes_again_takes_nothing_along(void **state)
 {
@@ -341,7 +350,9 @@ lose_caches(struct rig *rig)
 	rig_steps(rig, 100);
 }
 
-/* The region whose rows are all on record, or were accepted, and another row in which member 0 has its chunk. */
+/* The region whose rows are all on record, or were accepted, and another row in which member 0 has
+ * its chunk.
+ */
 static uint64_t
 begin_accepted(struct rig *rig, uint64_t seed)
 {
@@ -351,7 +362,9 @@ begin_accepted(struct rig *rig, uint64_t seed)
 	return row_in(rig, REGION) + (uint64_t)rig->count;
 }
 
-/* What was accepted, or overwritten, was flushed.  Caches hold nothing of it, but only of the row that was written since. */
+/* What was accepted, or overwritten, was flushed.  Caches hold nothing of it, but only of the row
+ * that was written since.
+ */
 static void
 test_what_was_on_record_stays_known_when_caches_are_lost(void **state)
 {
@@ -385,7 +398,9 @@ test_what_was_on_record_stays_known_beside_a_write_that_failed(void **state)
 	rig_free(&rig);
 }
 
-/* A stop that calls the members clean has flushed them, so no cache holds anything when the next gateway starts. */
+/* A stop that calls the members clean has flushed them, so no cache holds anything when the next
+ * gateway starts.
+ */
 static void
 test_what_a_stop_flushed_is_known_at_the_next_start(void **state)
 {
@@ -428,14 +443,17 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_what_was_written_since_is_not_lost_at_the_next_start),
 		cmocka_unit_test(test_member_that_returns_gets_what_was_known),
-		cmocka_unit_test(test_who_goes_during_the_last_flush_takes_along_what_is_on_record_only),
+		cmocka_unit_test(
+			test_who_goes_during_the_last_flush_takes_along_what_is_on_record_only),
 		cmocka_unit_test(test_what_a_stop_knew_counts_for_one_start_only),
 		cmocka_unit_test(test_what_found_no_room_is_not_called_recorded),
 		cmocka_unit_test(test_who_goes_after_the_stop_takes_along_what_was_not_proven),
 		cmocka_unit_test(test_stop_of_a_whole_volume_says_nothing_of_who_goes_later),
-		cmocka_unit_test(test_what_a_stop_knew_says_nothing_of_a_member_that_is_taken_by_force),
+		cmocka_unit_test(
+			test_what_a_stop_knew_says_nothing_of_a_member_that_is_taken_by_force),
 		cmocka_unit_test(test_what_a_stop_knew_is_worth_nothing_without_all_of_the_table),
-		cmocka_unit_test(test_what_a_stop_knew_counts_if_what_is_unread_of_the_table_is_empty),
+		cmocka_unit_test(
+			test_what_a_stop_knew_counts_if_what_is_unread_of_the_table_is_empty),
 		cmocka_unit_test(test_what_a_stop_knew_is_void_when_a_later_assembly_was_seen),
 		cmocka_unit_test(test_member_that_returns_and_goes_again_takes_nothing_along),
 		cmocka_unit_test(test_what_was_on_record_stays_known_when_caches_are_lost),

@@ -1,5 +1,5 @@
-/* test_engine_refused.c - members that refuse, at a start, to read what they have of the region map or of the table of lost extents.
- * That may pass, and says nothing of what stands there.
+/* test_engine_refused.c - members that refuse, at a start, to read what they have of the region map
+ * or of the table of lost extents.  That may pass, and says nothing of what stands there.
  */
 #include "listed.h"
 
@@ -57,7 +57,8 @@ test_region_map_that_one_member_can_read_is_waited_for_by_nobody(void **state)
 	rig_free(&rig);
 }
 
-/* What is damaged for good on all who are here is waited for by nobody: what it says of is unknown. */
+/* What is damaged for good on all who are here is waited for by nobody: what it says of is unknown.
+ */
 static void
 test_region_map_that_is_damaged_on_all_is_waited_for_by_nobody(void **state)
 {
@@ -113,13 +114,14 @@ static enum tap_verdict
 count_writes(struct tap *tap, const struct backend_io *io)
 {
 	(void)tap;
-	if (io->op == BACKEND_WRITE && io->offset_bytes <= row_offset && io->offset_bytes + io->length_bytes > row_offset)
+	if (io->op == BACKEND_WRITE && io->offset_bytes <= row_offset &&
+	    io->offset_bytes + io->length_bytes > row_offset)
 		rewritten++;
 	return TAP_PASS;
 }
 
-/* Level 1 of three after a crash: the row is suspect.  Member 0 comes back and is filled; member 1 refuses to read a block (for a while), member
- * 2 has it.
+/* Level 1 of three after a crash: the row is suspect.  Member 0 comes back and is filled; member 1
+ * refuses to read a block (for a while), member 2 has it.
  */
 static void
 fill_beside_one_that_refuses(bool unwritable)
@@ -145,7 +147,7 @@ fill_beside_one_that_refuses(bool unwritable)
 	rig_start(&rig);
 	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 20000));
 	assert_true(rig_status(&rig).regions_suspect > 0);
-	row_offset = DATA_OFFSET + 4096;	/* of row 0 */
+	row_offset = DATA_OFFSET + 4096; /* of row 0 */
 	rig.members[1].stuck_error = -EIO;
 	disk_make_stuck(&rig.members[1].disk, row_offset);
 	if (unwritable)

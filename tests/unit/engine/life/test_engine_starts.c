@@ -1,4 +1,6 @@
-/* test_engine_starts.c - starts that end before their superblocks are on all members, and members that become others meanwhile. */
+/* test_engine_starts.c - starts that end before their superblocks are on all members, and members
+ * that become others meanwhile.
+ */
 #include <stdlib.h>
 
 #include "scenario.h"
@@ -10,9 +12,9 @@
 struct world {
 	struct rig rig;
 	struct tap taps[MEMBERS_MAX];
-	uint32_t superblocks, maps;	/* of these members: the writes, or the reads, are held */
-	bool map_writes;		/* held, of all members */
-	int arrived;			/* superblocks of member 1 that say that 0 is out */
+	uint32_t superblocks, maps; /* of these members: the writes, or the reads, are held */
+	bool map_writes;	    /* held, of all members */
+	int arrived;		    /* superblocks of member 1 that say that 0 is out */
 };
 
 static enum tap_verdict
@@ -27,7 +29,10 @@ judge(struct tap *tap, const struct backend_io *io)
 		return TAP_HOLD;
 	if (tap_superblock(io, block))
 		return world->superblocks & bit ? TAP_HOLD : TAP_PASS;
-	return io->op == BACKEND_READ && io->offset_bytes == LAYOUT_MAP_OFFSET && (world->maps & bit) ? TAP_HOLD : TAP_PASS;
+	return io->op == BACKEND_READ && io->offset_bytes == LAYOUT_MAP_OFFSET &&
+			       (world->maps & bit)
+		       ? TAP_HOLD
+		       : TAP_PASS;
 }
 
 static void
@@ -88,7 +93,9 @@ start_in_vain(struct world *world)
 	assert_true(rig_superblock(rig, 1).epoch <= before);
 }
 
-/* Two starts end so, then the others start without it.  forgetful: another gateway, which knows nothing of those starts. */
+/* Two starts end so, then the others start without it.  forgetful: another gateway, which knows
+ * nothing of those starts.
+ */
 static void
 start_in_vain_twice(int count, bool forgetful, uint64_t seed)
 {
@@ -108,13 +115,13 @@ start_in_vain_twice(int count, bool forgetful, uint64_t seed)
 	assert_true(rig_wait(rig, VOLUME_DEGRADED, 20000));
 	write_all(rig);
 	wait_until(rig, all_clean);
-	rig_steps(rig, 200);		/* that is on record */
+	rig_steps(rig, 200); /* that is on record */
 	rig_crash(rig);
 	assert_true(rig_superblock(rig, 0).epoch > rig_superblock(rig, 1).epoch);
 	rig->members[0].reachable = true;
 	rig_start(rig);
 	wait_until(rig, all_in_sync);
-	rig->errors_allowed = false;	/* nothing is lost */
+	rig->errors_allowed = false; /* nothing is lost */
 	finish(rig);
 }
 
@@ -126,8 +133,8 @@ test_a_start_that_one_member_knows_of_does_not_make_it_the_truth(void **state)
 	start_in_vain_twice(3, true, 1901);
 }
 
-/* Level 6: two starts of 0 and 1 end so, then another gateway starts the others, and 1 dies.  Who is left of those that ran knows how far
- * 1 went, though 0 never relied on them.
+/* Level 6: two starts of 0 and 1 end so, then another gateway starts the others, and 1 dies.  Who
+ * is left of those that ran knows how far 1 went, though 0 never relied on them.
  */
 static void
 test_who_is_dead_went_on_without_a_start_that_never_ran(void **state)
@@ -151,21 +158,22 @@ test_who_is_dead_went_on_without_a_start_that_never_ran(void **state)
 	write_all(rig);
 	rig_wait_for_resync(rig);
 	wait_until(rig, all_clean);
-	rig_steps(rig, 200);		/* that is on record */
+	rig_steps(rig, 200); /* that is on record */
 	rig_stop(rig);
 	assert_true(rig_superblock(rig, 0).epoch > rig_superblock(rig, 2).epoch);
 	rig->members[0].reachable = true;
 	rig->members[1].reachable = false;
 	rig_start(rig);
 	assert_true(rig_wait(rig, VOLUME_DEGRADED, 20000));
-	rig->errors_allowed = false;	/* nothing is lost */
+	rig->errors_allowed = false; /* nothing is lost */
 	finish(rig);
 }
 
 /* --- a start begins again --- */
 
-/* Member 1 refuses its superblock, again and again, while the others write theirs; when 3 is back the start begins again, and 0 has
- * gone.  What it wrote in the first attempt is older than what the others wrote in the second, though there was more of it.
+/* Member 1 refuses its superblock, again and again, while the others write theirs; when 3 is back
+ * the start begins again, and 0 has gone.  What it wrote in the first attempt is older than what
+ * the others wrote in the second, though there was more of it.
  */
 static void
 test_an_attempt_is_newer_than_those_before_it(void **state)
@@ -188,7 +196,7 @@ test_an_attempt_is_newer_than_those_before_it(void **state)
 	assert_true(rig_wait(rig, VOLUME_DEGRADED, 20000));
 	write_all(rig);
 	wait_until(rig, all_clean);
-	rig_steps(rig, 200);		/* that is on record */
+	rig_steps(rig, 200); /* that is on record */
 	rig_crash(rig);
 	assert_int_equal(rig_superblock(rig, 1).member_states[0], MEMBER_MISSING);
 	assert_int_equal(rig_superblock(rig, 0).member_states[3], MEMBER_MISSING);
@@ -197,7 +205,7 @@ test_an_attempt_is_newer_than_those_before_it(void **state)
 	rig->members[0].reachable = true;
 	rig_start(rig);
 	wait_until(rig, all_in_sync);
-	rig->errors_allowed = false;	/* nothing is lost */
+	rig->errors_allowed = false; /* nothing is lost */
 	finish(rig);
 }
 
@@ -219,7 +227,7 @@ test_two_who_refuse_their_superblocks_make_room_for_one_that_is_late(void **stat
 	rig_steps(rig, 20000);
 	rig->members[3].reachable = true;
 	assert_true(rig_wait(rig, VOLUME_DEGRADED, 20000));
-	rig->errors_allowed = false;	/* nothing is lost */
+	rig->errors_allowed = false; /* nothing is lost */
 	finish(rig);
 }
 
@@ -242,7 +250,7 @@ test_who_goes_while_superblocks_are_written_makes_room_for_one_that_is_late(void
 	fake_member_cut(&rig->members[0], false);
 	rig->members[3].reachable = true;
 	assert_true(rig_wait(rig, VOLUME_DEGRADED, 20000));
-	rig->errors_allowed = false;	/* nothing is lost */
+	rig->errors_allowed = false; /* nothing is lost */
 	finish(rig);
 }
 
@@ -271,12 +279,13 @@ test_who_is_logged_in_to_again_is_not_there_yet(void **state)
 	assert_true(rig_wait(rig, VOLUME_DEGRADED, 40000));
 	assert_true(rig->now_ms - since_ms < rig->options.give_up_ms + 1500);
 	fake_member_continue(&rig->members[0]);
-	rig->errors_allowed = false;	/* nothing is lost */
+	rig->errors_allowed = false; /* nothing is lost */
 	finish(rig);
 }
 
-/* 0 has taken its superblock, which goes with its cache, and 3 is late, so that the start begins again, with both.  What that session may
- * have taken along says nothing of later ones: when all is flushed, nothing goes with the next.
+/* 0 has taken its superblock, which goes with its cache, and 3 is late, so that the start begins
+ * again, with both.  What that session may have taken along says nothing of later ones: when all is
+ * flushed, nothing goes with the next.
  */
 static void
 test_what_a_cache_may_have_lost_in_an_attempt_is_not_doubted_later(void **state)
@@ -303,7 +312,8 @@ test_what_a_cache_may_have_lost_in_an_attempt_is_not_doubted_later(void **state)
 		fake_member_cut(&rig->members[1], false);
 		fake_member_power_loss(&rig->members[0], false);
 		rig->members[3].reachable = true;
-		for (int i = 0; i < 20000 && strstr(rig_status(rig).reason, "another is back") == NULL; i++)
+		for (int i = 0;
+		     i < 20000 && strstr(rig_status(rig).reason, "another is back") == NULL; i++)
 			rig_step(rig);
 		assert_non_null(strstr(rig_status(rig).reason, "another is back"));
 		rig->members[0].reachable = rig->members[1].reachable = true;
@@ -311,7 +321,7 @@ test_what_a_cache_may_have_lost_in_an_attempt_is_not_doubted_later(void **state)
 		rig->errors_allowed = false;
 		wait_until(rig, all_in_sync);
 		wait_until(rig, all_clean);
-		rig_steps(rig, 500);	/* that is on record */
+		rig_steps(rig, 500); /* that is on record */
 		rig_submit(rig, REQUEST_FLUSH, 0, 0, false);
 		rig_drain(rig);
 		assert_int_equal(rig->members[0].disk.dirty_count, 0);
@@ -327,7 +337,9 @@ test_what_a_cache_may_have_lost_in_an_attempt_is_not_doubted_later(void **state)
 
 /* --- one is lost each time --- */
 
-/* The sessions of these members end when their maps are read.  Returns whether the volume runs before limit_ms. */
+/* The sessions of these members end when their maps are read.  Returns whether the volume runs
+ * before limit_ms.
+ */
 static bool
 runs_within(struct world *world, uint32_t lost, uint32_t limit_ms)
 {
@@ -358,7 +370,7 @@ test_who_is_lost_each_time_its_map_is_read_is_not_waited_for_longer_than_who_is_
 	write_all(rig);
 	world.maps = 0;
 	wait_until(rig, all_in_sync);
-	rig->errors_allowed = false;	/* nothing is lost */
+	rig->errors_allowed = false; /* nothing is lost */
 	finish(rig);
 }
 
@@ -401,7 +413,9 @@ test_who_is_lost_twice_at_once_has_as_much_time_as_who_is_away(void **state)
 	finish(rig);
 }
 
-/* Another gateway, which remembers nothing, and level 1: what is lost each time alone knows that the other is out. */
+/* Another gateway, which remembers nothing, and level 1: what is lost each time alone knows that
+ * the other is out.
+ */
 static void
 test_who_is_lost_each_time_is_heard(void **state)
 {
@@ -420,7 +434,7 @@ test_who_is_lost_each_time_is_heard(void **state)
 	assert_false(runs_within(&world, 1u << 0, 12000));
 	world.maps = 0;
 	wait_until(rig, all_in_sync);
-	rig->errors_allowed = false;	/* nothing is lost */
+	rig->errors_allowed = false; /* nothing is lost */
 	finish(rig);
 }
 
@@ -451,7 +465,7 @@ test_who_has_said_that_the_other_is_out_is_heard_when_it_has_gone(void **state)
 	assert_int_equal(rig_status(rig).state, VOLUME_ASSEMBLING);
 	rig->members[0].reachable = true;
 	wait_until(rig, all_in_sync);
-	rig->errors_allowed = false;	/* nothing is lost */
+	rig->errors_allowed = false; /* nothing is lost */
 	finish(rig);
 }
 
@@ -482,7 +496,8 @@ hold_second(struct tap *tap, const struct backend_io *io)
 	uint8_t block[LAYOUT_SUPERBLOCK_BYTES];
 	struct superblock superblock;
 
-	if (!tap_superblock(io, block) || superblock_decode(block, &superblock, NULL) != SUPERBLOCK_OK ||
+	if (!tap_superblock(io, block) ||
+	    superblock_decode(block, &superblock, NULL) != SUPERBLOCK_OK ||
 	    superblock.member_states[0] == MEMBER_IN_SYNC)
 		return TAP_PASS;
 	return world->arrived++ == 0 ? TAP_PASS : TAP_HOLD;
@@ -506,11 +521,12 @@ write_all_without_second(struct world *world)
 	rig_drain(rig);
 	assert_int_equal(rig->failed, 0);
 	wait_until(rig, all_clean);
-	rig_steps(rig, 200);		/* that is on record */
+	rig_steps(rig, 200); /* that is on record */
 }
 
-/* The gateway dies when it has acknowledged what member 0 has not.  Member 1 is left with one copy, and the third of them is away, or has
- * changed, and calls member 1 in sync: another gateway must not start with 0, or what it lacks would be read from it.
+/* The gateway dies when it has acknowledged what member 0 has not.  Member 1 is left with one copy,
+ * and the third of them is away, or has changed, and calls member 1 in sync: another gateway must
+ * not start with 0, or what it lacks would be read from it.
  */
 static void
 lose_newer_copy(bool at_start, bool changed, uint64_t seed)
@@ -545,7 +561,7 @@ lose_newer_copy(bool at_start, bool changed, uint64_t seed)
 	rig->members[2].reachable = true;
 	fake_member_cut(&rig->members[2], true);
 	wait_until(rig, all_in_sync);
-	rig->errors_allowed = false;	/* nothing is lost */
+	rig->errors_allowed = false; /* nothing is lost */
 	finish(rig);
 }
 
@@ -567,7 +583,7 @@ test_a_lost_copy_beside_one_that_has_changed_does_not_take_along_who_is_out(void
 
 /* --- another gateway has had the volume meanwhile, and its targets know no reservations --- */
 
-#define LONG_WAIT_MS 8000u	/* for members that are absent */
+#define LONG_WAIT_MS 8000u /* for members that are absent */
 
 struct meanwhile {
 	struct world world;
@@ -585,9 +601,12 @@ become(struct rig *rig, uint8_t *bytes[MEMBERS_MAX])
 	}
 }
 
-/* What the other one is going to do is known, and not done yet.  Then this one starts, and hears of those that it reaches. */
+/* What the other one is going to do is known, and not done yet.  Then this one starts, and hears of
+ * those that it reaches.
+ */
 static void
-begin_meanwhile(struct meanwhile *meanwhile, int evicted, bool stopped, uint32_t unreachable, uint64_t seed)
+begin_meanwhile(struct meanwhile *meanwhile, int evicted, bool stopped, uint32_t unreachable,
+		uint64_t seed)
 {
 	struct rig *rig = &meanwhile->world.rig;
 	uint64_t epoch;
@@ -635,7 +654,9 @@ come_all(struct rig *rig)
 		rig->members[i].reachable = true;
 }
 
-/* One is out since, whose session stayed, as did those of the others.  It lacks all that was written. */
+/* One is out since, whose session stayed, as did those of the others.  It lacks all that was
+ * written.
+ */
 static void
 test_who_was_taken_out_while_this_gateway_waited_is_not_trusted(void **state)
 {
@@ -648,7 +669,7 @@ test_who_was_taken_out_while_this_gateway_waited_is_not_trusted(void **state)
 	assert_int_equal(rig_status(rig).state, VOLUME_ASSEMBLING);
 	come_all(rig);
 	wait_until(rig, all_in_sync);
-	rig->errors_allowed = false;	/* nothing is lost */
+	rig->errors_allowed = false; /* nothing is lost */
 	finish(rig);
 }
 
@@ -679,7 +700,7 @@ test_nobody_went_back_because_another_gateway_has_written_meanwhile(void **state
 	come_all(rig);
 	rig_steps(rig, 2 * LONG_WAIT_MS);
 	assert_int_equal(rig_status(rig).state, VOLUME_ACTIVE);
-	rig->errors_allowed = false;	/* nothing is lost */
+	rig->errors_allowed = false; /* nothing is lost */
 	finish(rig);
 }
 
@@ -706,7 +727,8 @@ exchange(struct rig *rig, int one, int other)
 	free(second);
 }
 
-/* While the maps are read, so nothing was written yet: each is who it says to be when it is back. */
+/* While the maps are read, so nothing was written yet: each is who it says to be when it is back.
+ */
 static void
 members_change_addresses(bool reservations, uint64_t seed)
 {
@@ -728,7 +750,7 @@ members_change_addresses(bool reservations, uint64_t seed)
 	fake_member_cut(&rig->members[0], true);
 	fake_member_cut(&rig->members[1], true);
 	exchange(rig, 0, 1);
-	rig_steps(rig, 500);		/* both are back */
+	rig_steps(rig, 500); /* both are back */
 	world.maps = 0;
 	tap_let_go(&world.taps[3]);
 	assert_true(rig_wait(rig, VOLUME_ACTIVE, 20000));
@@ -738,7 +760,9 @@ members_change_addresses(bool reservations, uint64_t seed)
 	finish(rig);
 }
 
-/* Where targets know no reservations, superblocks are read again before the start, when nobody counts as in use any more. */
+/* Where targets know no reservations, superblocks are read again before the start, when nobody
+ * counts as in use any more.
+ */
 static void
 test_members_that_change_addresses_during_a_start_are_known(void **state)
 {
@@ -755,7 +779,9 @@ note_end(void *owner)
 	((struct rig *)owner)->stopped = true;
 }
 
-/* The maps of those that are taken are just being written.  What was begun ends, and nothing is begun any more. */
+/* The maps of those that are taken are just being written.  What was begun ends, and nothing is
+ * begun any more.
+ */
 static void
 test_a_start_by_force_that_is_called_off_writes_no_superblocks(void **state)
 {
@@ -810,7 +836,7 @@ begin_by_force(struct world *world, uint64_t seed)
 	wait_until(rig, is_degraded);
 	write_all(rig);
 	wait_until(rig, all_clean);
-	rig_steps(rig, 200);		/* that is on record */
+	rig_steps(rig, 200); /* that is on record */
 	rig_crash(rig);
 	rig->members[1].reachable = true;
 	rig->members[2].reachable = false;
@@ -849,11 +875,13 @@ test_a_start_by_force_that_never_ran_costs_nothing(void **state)
 	assert_true(rig_wait(rig, VOLUME_DEGRADED, 20000));
 	rig_steps(rig, 500);
 	assert_int_equal(rig_status(rig).lost_extents, 0);
-	rig->errors_allowed = false;	/* nothing is lost */
+	rig->errors_allowed = false; /* nothing is lost */
 	finish(rig);
 }
 
-/* It dies when all have their superblocks, and the others no map yet: 1 knows what it lacks, so the missing one's chunks can't be made. */
+/* It dies when all have their superblocks, and the others no map yet: 1 knows what it lacks, so the
+ * missing one's chunks can't be made.
+ */
 static void
 test_a_start_by_force_that_ran_is_known_by_who_was_taken(void **state)
 {
@@ -888,25 +916,32 @@ main(void)
 		cmocka_unit_test(test_a_start_that_one_member_knows_of_does_not_make_it_the_truth),
 		cmocka_unit_test(test_who_is_dead_went_on_without_a_start_that_never_ran),
 		cmocka_unit_test(test_an_attempt_is_newer_than_those_before_it),
-		cmocka_unit_test(test_two_who_refuse_their_superblocks_make_room_for_one_that_is_late),
-		cmocka_unit_test(test_who_goes_while_superblocks_are_written_makes_room_for_one_that_is_late),
+		cmocka_unit_test(
+			test_two_who_refuse_their_superblocks_make_room_for_one_that_is_late),
+		cmocka_unit_test(
+			test_who_goes_while_superblocks_are_written_makes_room_for_one_that_is_late),
 		cmocka_unit_test(test_who_is_logged_in_to_again_is_not_there_yet),
-		cmocka_unit_test(test_what_a_cache_may_have_lost_in_an_attempt_is_not_doubted_later),
-		cmocka_unit_test(test_who_is_lost_each_time_its_map_is_read_is_not_waited_for_longer_than_who_is_away),
+		cmocka_unit_test(
+			test_what_a_cache_may_have_lost_in_an_attempt_is_not_doubted_later),
+		cmocka_unit_test(
+			test_who_is_lost_each_time_its_map_is_read_is_not_waited_for_longer_than_who_is_away),
 		cmocka_unit_test(test_who_is_lost_once_while_its_map_is_read_is_taken),
 		cmocka_unit_test(test_who_is_lost_twice_at_once_has_as_much_time_as_who_is_away),
 		cmocka_unit_test(test_who_is_lost_each_time_is_heard),
 		cmocka_unit_test(test_who_has_said_that_the_other_is_out_is_heard_when_it_has_gone),
 		cmocka_unit_test(test_who_is_needed_is_tried_again_however_often_it_is_lost),
 		cmocka_unit_test(test_a_lost_copy_does_not_take_along_who_is_out),
-		cmocka_unit_test(test_a_lost_copy_beside_one_that_has_changed_does_not_take_along_who_is_out),
+		cmocka_unit_test(
+			test_a_lost_copy_beside_one_that_has_changed_does_not_take_along_who_is_out),
 		cmocka_unit_test(test_members_that_change_addresses_during_a_start_are_known),
 		cmocka_unit_test(test_a_start_by_force_that_is_called_off_writes_no_superblocks),
 		cmocka_unit_test(test_a_start_by_force_that_never_ran_costs_nothing),
 		cmocka_unit_test(test_a_start_by_force_that_ran_is_known_by_who_was_taken),
 		cmocka_unit_test(test_who_was_taken_out_while_this_gateway_waited_is_not_trusted),
-		cmocka_unit_test(test_volume_that_another_gateway_took_while_this_one_waited_is_left_to_it),
-		cmocka_unit_test(test_nobody_went_back_because_another_gateway_has_written_meanwhile),
+		cmocka_unit_test(
+			test_volume_that_another_gateway_took_while_this_one_waited_is_left_to_it),
+		cmocka_unit_test(
+			test_nobody_went_back_because_another_gateway_has_written_meanwhile),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

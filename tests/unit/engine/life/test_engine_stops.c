@@ -10,7 +10,9 @@
 
 #include <cmocka.h>
 
-/* Its last flush waits for members that are away, and is given up; when that fails, later, the stop has gone on. */
+/* Its last flush waits for members that are away, and is given up; when that fails, later, the stop
+ * has gone on.
+ */
 static void
 test_stop_that_gave_up_its_last_flush_does_not_begin_the_next_step(void **state)
 {
@@ -28,28 +30,31 @@ test_stop_that_gave_up_its_last_flush_does_not_begin_the_next_step(void **state)
 	fake_member_cut(&rig.members[2], false);
 	began_ms = rig.now_ms;
 	rig_stop(&rig);
-	assert_in_range(rig.now_ms - began_ms, 0, 8000);	/* of virtual time */
+	assert_in_range(rig.now_ms - began_ms, 0, 8000); /* of virtual time */
 	rig_free(&rig);
 }
 
-/* All members fall silent, so that nothing but its own deadline wakes the engine, and a request waits for them. */
+/* All members fall silent, so that nothing but its own deadline wakes the engine, and a request
+ * waits for them.
+ */
 static void
 begin_suspended(struct rig *rig, uint64_t seed)
 {
 	rig_init(rig, 5, 4, 16384, 8 << 20, seed);
-	set_deadline_of_all(rig, 60000000);	/* they look at their sessions seldom */
+	set_deadline_of_all(rig, 60000000); /* they look at their sessions seldom */
 	rig->options.queue_limit_ms = 7000;
 	rig_start_active(rig);
 	rig_wait_for_resync(rig);
 	rig_submit(rig, REQUEST_WRITE, 0, 400, false);
 	rig_submit(rig, REQUEST_FLUSH, 0, 0, false);
 	rig_drain(rig);
-	wait_until(rig, all_clean);	/* that is in caches, and nobody's data: there is no loss to be recorded */
+	/* that is in caches, and nobody's data: there is no loss to be recorded */
+	wait_until(rig, all_clean);
 	rig->errors_allowed = true;
 	for (int m = 0; m < rig->count; m++)
 		fake_member_cut(&rig->members[m], false);
 	rig_submit(rig, REQUEST_READ, 0, 400, false);
-	engine_run(rig->engine, rig->now_ms);	/* sessions that end wake it */
+	engine_run(rig->engine, rig->now_ms); /* sessions that end wake it */
 }
 
 static void
@@ -74,7 +79,9 @@ note_end(void *owner)
 	((struct rig *)owner)->stopped = true;
 }
 
-/* Requests fail for want of members while it drains, so it goes on, and its last flush fails without being sent. */
+/* Requests fail for want of members while it drains, so it goes on, and its last flush fails
+ * without being sent.
+ */
 static void
 test_stop_whose_last_flush_can_not_be_sent_ends(void **state)
 {
@@ -96,7 +103,8 @@ test_stop_whose_last_flush_can_not_be_sent_ends(void **state)
 	rig_free(&rig);
 }
 
-/* The session of the device that is being filled is the first to end; the others take their time. */
+/* The session of the device that is being filled is the first to end; the others take their time.
+ */
 static void
 stop_while_filling(uint64_t seed)
 {
@@ -133,7 +141,8 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_stop_that_gave_up_its_last_flush_does_not_begin_the_next_step),
+		cmocka_unit_test(
+			test_stop_that_gave_up_its_last_flush_does_not_begin_the_next_step),
 		cmocka_unit_test(test_what_waited_too_long_for_members_is_told_at_once),
 		cmocka_unit_test(test_stop_whose_last_flush_can_not_be_sent_ends),
 		cmocka_unit_test(test_nothing_is_written_when_sessions_are_given_back),

@@ -1,5 +1,5 @@
-/* test_engine_memory.c - memory that can't be had (docs/design/memory.md): what waits for it is tried again, and only what was
- * never sent counts as not done.
+/* test_engine_memory.c - memory that can't be had (docs/design/memory.md): what waits for it is
+ * tried again, and only what was never sent counts as not done.
  */
 #include "knowable.h"
 
@@ -11,18 +11,20 @@
 
 void *__real_calloc(size_t count, size_t bytes);
 void *__wrap_calloc(size_t count, size_t bytes);
-struct member_io *__real_member_io_try(struct member *member, enum backend_op op, uint64_t offset_bytes,
-				       enum io_policy policy);
-struct member_io *__wrap_member_io_try(struct member *member, enum backend_op op, uint64_t offset_bytes,
-				       enum io_policy policy);
-void __real_member_io_submit(struct member_io *mio, void (*done)(struct member_io *mio, int result), void *owner);
-void __wrap_member_io_submit(struct member_io *mio, void (*done)(struct member_io *mio, int result), void *owner);
+struct member_io *__real_member_io_try(struct member *member, enum backend_op op,
+				       uint64_t offset_bytes, enum io_policy policy);
+struct member_io *__wrap_member_io_try(struct member *member, enum backend_op op,
+				       uint64_t offset_bytes, enum io_policy policy);
+void __real_member_io_submit(struct member_io *mio, void (*done)(struct member_io *mio, int result),
+			     void *owner);
+void __wrap_member_io_submit(struct member_io *mio, void (*done)(struct member_io *mio, int result),
+			     void *owner);
 
-static bool list_refused;	/* memory for the list of the one region that is suspect */
+static bool list_refused; /* memory for the list of the one region that is suspect */
 static int list_tried;
-static bool writes_refused;	/* commands that write data */
-static bool table_refused;	/* commands that write the table of lost extents */
-static bool refusals_renamed;	/* what members refuse is told as -ENOMEM */
+static bool writes_refused;   /* commands that write data */
+static bool table_refused;    /* commands that write the table of lost extents */
+static bool refusals_renamed; /* what members refuse is told as -ENOMEM */
 static void (*renamed_done)(struct member_io *mio, int result);
 
 static bool
@@ -49,9 +51,11 @@ __wrap_calloc(size_t count, size_t bytes)
 }
 
 struct member_io *
-__wrap_member_io_try(struct member *member, enum backend_op op, uint64_t offset_bytes, enum io_policy policy)
+__wrap_member_io_try(struct member *member, enum backend_op op, uint64_t offset_bytes,
+		     enum io_policy policy)
 {
-	if ((writes_refused && writes_data(op, policy)) || (table_refused && writes_table(op, offset_bytes)))
+	if ((writes_refused && writes_data(op, policy)) ||
+	    (table_refused && writes_table(op, offset_bytes)))
 		return NULL;
 	return __real_member_io_try(member, op, offset_bytes, policy);
 }
@@ -63,7 +67,8 @@ rename_refusal(struct member_io *mio, int result)
 }
 
 void
-__wrap_member_io_submit(struct member_io *mio, void (*done)(struct member_io *mio, int result), void *owner)
+__wrap_member_io_submit(struct member_io *mio, void (*done)(struct member_io *mio, int result),
+			void *owner)
 {
 	if (refusals_renamed && writes_data(mio->io.op, mio->policy)) {
 		assert_true(renamed_done == NULL || renamed_done == done);
@@ -75,7 +80,9 @@ __wrap_member_io_submit(struct member_io *mio, void (*done)(struct member_io *mi
 
 /* --- what waits for memory --- */
 
-/* A row is suspect, and an administrator takes member 0 out: it is connected, and nothing comes from it that would wake the engine. */
+/* A row is suspect, and an administrator takes member 0 out: it is connected, and nothing comes
+ * from it that would wake the engine.
+ */
 static uint64_t
 take_out_with_suspects(struct rig *rig)
 {
@@ -84,7 +91,7 @@ take_out_with_suspects(struct rig *rig)
 
 	begin(rig, 5, 4, 920);
 	rig_stop(rig);
-	rig->options.resync_rows_max = 0;	/* what is suspect stays so */
+	rig->options.resync_rows_max = 0; /* what is suspect stays so */
 	rig_start_active(rig);
 	row = row_in(rig, 2) + 4;
 	rig_submit(rig, REQUEST_WRITE, sector_of_row(rig, row), 1, false);
@@ -112,7 +119,9 @@ test_what_is_lost_is_recorded_as_soon_as_there_is_memory(void **state)
 	row = take_out_with_suspects(&rig);
 	assert_true(list_tried > 0);
 	assert_int_equal(rig_status(&rig).lost_bytes, 0);
-	/* A write waits, and nothing else happens: the engine wakes by itself, but does not go round and round. */
+	/* A write waits, and nothing else happens: the engine wakes by itself, but does not go
+	 * round and round.
+	 */
 	since_ms = rig.now_ms;
 	tried = list_tried;
 	rig_submit(&rig, REQUEST_WRITE, 0, 1, false);
@@ -145,7 +154,7 @@ test_stop_ends_while_the_table_of_lost_extents_can_not_be_written(void **state)
 	rig_jump(&rig);
 	rig_steps(&rig, 1500);
 	assert_int_equal(rig_status(&rig).lost_bytes, CHUNK);
-	rig.options.queue_limit_ms = 60000;	/* it has more time than the stop */
+	rig.options.queue_limit_ms = 60000; /* it has more time than the stop */
 	engine_set_limits(rig.engine, &rig.options);
 	table_refused = true;
 	rig_submit(&rig, REQUEST_WRITE, sector_of_row(&rig, row), CHUNK_SECTORS, false);
@@ -178,7 +187,9 @@ begin_degraded(struct rig *rig)
 	return row;
 }
 
-/* Members 2 and 3 refuse, member 1 takes its part of the row: nobody knows any more what member 0 has of it. */
+/* Members 2 and 3 refuse, member 1 takes its part of the row: nobody knows any more what member 0
+ * has of it.
+ */
 static void
 check_torn_row_is_told(enum request_op op)
 {

@@ -1,4 +1,6 @@
-/* identity.h - members that are put back, copied, or written to by others; and what is held while their superblocks are written. */
+/* identity.h - members that are put back, copied, or written to by others; and what is held while
+ * their superblocks are written.
+ */
 #ifndef IRAID_TEST_IDENTITY_H
 #define IRAID_TEST_IDENTITY_H
 
@@ -9,7 +11,7 @@
 #include <stdlib.h>
 
 #define LOAD_BYTES (2ull << 20)
-#define EXTRA 4			/* rig->members[] of a device that comes later */
+#define EXTRA 4 /* rig->members[] of a device that comes later */
 
 static char why[256];
 
@@ -80,7 +82,8 @@ write_all(struct rig *rig)
 static inline void
 damage_copy(struct rig *rig, int index)
 {
-	disk_damage(&rig->members[index].disk, superblock_offset(rig_superblock(rig, index).write_count));
+	disk_damage(&rig->members[index].disk,
+		    superblock_offset(rig_superblock(rig, index).write_count));
 }
 
 /* The superblocks change: somebody leaves and comes back. */
@@ -112,17 +115,20 @@ advance_superblock(struct rig *rig, int index, uint64_t epoch, uint64_t event)
 	superblock.event = event;
 	superblock.write_count++;
 	superblock_encode(&superblock, block);
-	disk_write(&rig->members[index].disk, superblock_offset(superblock.write_count), block, sizeof(block), true);
+	disk_write(&rig->members[index].disk, superblock_offset(superblock.write_count), block,
+		   sizeof(block), true);
 }
 
 struct holding {
 	struct rig rig;
 	struct tap taps[EXTRA + 1];
-	uint32_t superblocks, map_writes, map_reads;	/* of these members: held */
-	uint32_t looks;					/* reads of their superblocks: held */
-	int passes;					/* so many superblocks are not */
-	uint32_t refused;				/* the next write of a superblock is refused */
-	uint64_t offset_bytes[2];			/* of the refused one, and of the one behind it */
+	uint32_t superblocks, map_writes, map_reads; /* of these members: held */
+	uint32_t looks;				     /* reads of their superblocks: held */
+	int passes;				     /* so many superblocks are not */
+	/* the next write of a superblock is refused */
+	uint32_t refused;
+	/* of the refused one, and of the one behind it */
+	uint64_t offset_bytes[2];
 };
 
 static inline bool
@@ -149,11 +155,13 @@ hold(struct tap *tap, const struct backend_io *io)
 		return holding->superblocks & bit && holding->passes-- <= 0 ? TAP_HOLD : TAP_PASS;
 	}
 	if (io->op == BACKEND_READ && holding->looks & bit &&
-	    (io->offset_bytes == LAYOUT_SUPERBLOCK_A_OFFSET || io->offset_bytes == LAYOUT_SUPERBLOCK_B_OFFSET))
+	    (io->offset_bytes == LAYOUT_SUPERBLOCK_A_OFFSET ||
+	     io->offset_bytes == LAYOUT_SUPERBLOCK_B_OFFSET))
 		return TAP_HOLD;
 	if (!in_map(io))
 		return TAP_PASS;
-	return (io->op == BACKEND_READ ? holding->map_reads : holding->map_writes) & bit ? TAP_HOLD : TAP_PASS;
+	return (io->op == BACKEND_READ ? holding->map_reads : holding->map_writes) & bit ? TAP_HOLD
+											 : TAP_PASS;
 }
 
 static inline void

@@ -1,4 +1,6 @@
-/* test_engine_copies.c - who is who of a member and a copy of it, whichever answers first (docs/design/members.md). */
+/* test_engine_copies.c - who is who of a member and a copy of it, whichever answers first
+ * (docs/design/members.md).
+ */
 #include "identity.h"
 
 /* --- two that are one --- */
@@ -55,13 +57,13 @@ believe_neither(bool lost)
 	rig.count = EXTRA + 1;
 	rig.members[0].reachable = false;
 	rig_start(&rig);
-	rig_steps(&rig, 300);		/* both are known when the last one comes */
+	rig_steps(&rig, 300); /* both are known when the last one comes */
 	rig.members[0].reachable = true;
 	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 2000));
 	rig_steps(&rig, 3000);
 	assert_int_equal(rig_status(&rig).state, VOLUME_DEGRADED);
 	assert_true(says(&rig, 1, "remove") && says(&rig, EXTRA, "remove"));
-	assert_int_equal(engine_detach(rig.engine, 1, why), 0);		/* whichever it is */
+	assert_int_equal(engine_detach(rig.engine, 1, why), 0); /* whichever it is */
 	wait_for_active(&rig);
 	assert_int_equal(rig_status(&rig).members[EXTRA].state, MEMBER_IN_SYNC);
 	finish(&rig);
@@ -79,7 +81,9 @@ test_of_two_devices_the_one_that_lost_a_copy_need_not_be_the_older(void **state)
 	believe_neither(true);
 }
 
-/* An administrator takes out who is on its way out, and it answers again before that is on record, beside a copy of it. */
+/* An administrator takes out who is on its way out, and it answers again before that is on record,
+ * beside a copy of it.
+ */
 static void
 test_who_is_taken_out_on_its_way_out_stays_who_it_is_until_then(void **state)
 {
@@ -146,7 +150,8 @@ crash_with_copy(struct holding *holding, uint64_t seed)
 	copy_to_extra(rig, 1);
 	write_all(rig);
 	crash(holding);
-	assert_int_equal(rig_superblock(rig, 1).write_count, rig_superblock(rig, EXTRA).write_count);
+	assert_int_equal(rig_superblock(rig, 1).write_count,
+			 rig_superblock(rig, EXTRA).write_count);
 	holding->looks = 1u << 1;
 	rig->count = EXTRA + 1;
 }
@@ -216,7 +221,7 @@ test_copy_is_known_while_the_maps_are_read(void **state)
 	crash_with_copy(&holding, 42);
 	holding.map_reads = 1u << 0;
 	rig_start(rig);
-	rig_steps(rig, 400);		/* longer than it is waited for */
+	rig_steps(rig, 400); /* longer than it is waited for */
 	assert_int_equal(holding.taps[0].held_count, 1);
 	answer_looks(&holding, 1);
 	rig_steps(rig, 50);
@@ -242,7 +247,8 @@ test_device_that_says_nothing_holds_up_a_start_no_longer_than_a_member(void **st
 		rig->count = EXTRA + 1;
 		rig_start(rig);
 		rig_steps(rig, 100);
-		assert_int_equal(rig_status(rig).state, refuses ? VOLUME_ACTIVE : VOLUME_ASSEMBLING);
+		assert_int_equal(rig_status(rig).state,
+				 refuses ? VOLUME_ACTIVE : VOLUME_ASSEMBLING);
 		assert_true(rig_wait(rig, VOLUME_ACTIVE, 200));
 		answer_looks(&holding, EXTRA);
 		rig_steps(rig, 100);
@@ -260,7 +266,7 @@ test_copy_in_use_goes_when_the_member_shows_more(void **state)
 	begin_written(&holding, 44);
 	copy_to_extra(rig, 1);
 	crash(&holding);
-	superblock = rig_superblock(rig, 1);	/* an update that reached nobody else */
+	superblock = rig_superblock(rig, 1); /* an update that reached nobody else */
 	advance_superblock(rig, 1, superblock.epoch, superblock.event + 1);
 	holding.looks = 1u << 1;
 	rig->count = EXTRA + 1;
@@ -271,8 +277,9 @@ test_copy_in_use_goes_when_the_member_shows_more(void **state)
 	neither_until_one_is_removed(rig);
 }
 
-/* The copy is taken, with member 3 away, and its superblock is written while member 2 refuses its own; then member 3 is back, and the
- * assembly begins again.  reread: in new sessions, so the superblocks of before are forgotten.
+/* The copy is taken, with member 3 away, and its superblock is written while member 2 refuses its
+ * own; then member 3 is back, and the assembly begins again.  reread: in new sessions, so the
+ * superblocks of before are forgotten.
  */
 static void
 begin_again_with_copy(struct holding *holding, bool reread)
@@ -309,7 +316,9 @@ test_copy_that_an_assembly_wrote_to_is_no_newer_for_that(void **state)
 	neither_until_one_is_removed(rig);
 }
 
-/* Those that were written say already that member 3 is out, so the others do not suffice: better than what the copy lacks. */
+/* Those that were written say already that member 3 is out, so the others do not suffice: better
+ * than what the copy lacks.
+ */
 static void
 test_copy_that_an_assembly_wrote_to_and_read_again_is_no_newer(void **state)
 {
@@ -339,7 +348,7 @@ test_copy_that_two_assemblies_took_goes_when_the_member_shows_more(void **state)
 		begin_written(&holding, 49);
 		copy_to_extra(rig, 1);
 		crash(&holding);
-		superblock = rig_superblock(rig, 1);	/* an update that reached nobody else */
+		superblock = rig_superblock(rig, 1); /* an update that reached nobody else */
 		advance_superblock(rig, 1, superblock.epoch, superblock.event + 1);
 		holding.looks = 1u << 1;
 		rig->count = EXTRA + 1;
@@ -354,7 +363,9 @@ test_copy_that_two_assemblies_took_goes_when_the_member_shows_more(void **state)
 	}
 }
 
-/* Another one is away when that is found out, and needs the copy to be there: not a moment longer, and nothing is read of it. */
+/* Another one is away when that is found out, and needs the copy to be there: not a moment longer,
+ * and nothing is read of it.
+ */
 static void
 test_copy_in_use_goes_as_soon_as_the_others_can_do_without_it(void **state)
 {
@@ -432,7 +443,9 @@ test_copy_that_is_back_before_its_member_is_not_taken(void **state)
 	finish(&rig);
 }
 
-/* It was evicted for what it is now: smaller, or without a superblock.  The copy lacks what was written while it was one of two. */
+/* It was evicted for what it is now: smaller, or without a superblock.  The copy lacks what was
+ * written while it was one of two.
+ */
 static void
 test_copy_is_not_taken_while_its_member_can_not_be_used(void **state)
 {
@@ -486,7 +499,9 @@ wait_until_it_says(struct rig *rig, int slot, const char *text)
 	assert_true(says(rig, slot, text));
 }
 
-/* The copy was refused beside the member, which was evicted since; then nobody is there who has its UUID. */
+/* The copy was refused beside the member, which was evicted since; then nobody is there who has its
+ * UUID.
+ */
 static void
 test_copy_that_was_refused_is_filled_from_the_start_whoever_answers_for_its_member(void **state)
 {
@@ -509,9 +524,12 @@ test_copy_that_was_refused_is_filled_from_the_start_whoever_answers_for_its_memb
 	}
 }
 
-/* The copy is older than the eviction, and came after it.  Which of the two is left, an administrator says. */
+/* The copy is older than the eviction, and came after it.  Which of the two is left, an
+ * administrator says.
+ */
 static void
-test_of_two_that_come_while_neither_is_in_use_the_one_that_is_left_is_filled_from_the_start(void **state)
+test_of_two_that_come_while_neither_is_in_use_the_one_that_is_left_is_filled_from_the_start(
+	void **state)
 {
 	for (int back = 0; back < 2; back++) {
 		struct rig rig;
@@ -525,7 +543,9 @@ test_of_two_that_come_while_neither_is_in_use_the_one_that_is_left_is_filled_fro
 	}
 }
 
-/* Both are removed, and the copy is added again; or the volume is stopped, and starts with the copy alone. */
+/* Both are removed, and the copy is added again; or the volume is stopped, and starts with the copy
+ * alone.
+ */
 static void
 test_copy_that_was_refused_is_filled_from_the_start_when_all_is_begun_anew(void **state)
 {
@@ -542,18 +562,19 @@ test_copy_that_was_refused_is_filled_from_the_start_when_all_is_begun_anew(void 
 			assert_int_equal(engine_detach(rig.engine, 1, why), 0);
 			assert_int_equal(engine_detach(rig.engine, EXTRA, why), 0);
 			rig_steps(&rig, 3000);
-			assert_int_equal(attach(&rig, EXTRA), 1);	/* the slot that is free */
+			assert_int_equal(attach(&rig, EXTRA), 1); /* the slot that is free */
 		}
 		wait_for_active(&rig);
 		finish(&rig);
 	}
 }
 
-/* The copy is older than the eviction.  Both are there while a start waits for 0.  The member has gone when it begins, and perhaps the
- * copy has.
+/* The copy is older than the eviction.  Both are there while a start waits for 0.  The member has
+ * gone when it begins, and perhaps the copy has.
  */
 static void
-test_of_two_that_came_while_a_start_waited_the_one_that_is_left_is_filled_from_the_start(void **state)
+test_of_two_that_came_while_a_start_waited_the_one_that_is_left_is_filled_from_the_start(
+	void **state)
 {
 	for (int both = 0; both < 2; both++) {
 		struct rig rig;
@@ -569,7 +590,7 @@ test_of_two_that_came_while_a_start_waited_the_one_that_is_left_is_filled_from_t
 		rig.members[1].reachable = true;
 		rig.members[0].reachable = false;
 		rig_start(&rig);
-		rig_steps(&rig, 300);		/* both are known when the last one comes */
+		rig_steps(&rig, 300); /* both are known when the last one comes */
 		fake_member_cut(&rig.members[1], false);
 		if (both)
 			fake_member_cut(&rig.members[EXTRA], false);
@@ -579,18 +600,19 @@ test_of_two_that_came_while_a_start_waited_the_one_that_is_left_is_filled_from_t
 		rig_steps(&rig, 3000);
 		rig_stop(&rig);
 		rig.members[EXTRA].reachable = true;
-		rig_start(&rig);		/* this one has never heard of the member */
+		rig_start(&rig); /* this one has never heard of the member */
 		wait_for_active(&rig);
 		assert_int_equal(rig_status(&rig).members[EXTRA].state, MEMBER_IN_SYNC);
 		finish(&rig);
 	}
 }
 
-/* Both come while a start writes its superblocks; that ends in vain, for member 1 refuses its own and 3 is late.  They have gone when the
- * next one succeeds.
+/* Both come while a start writes its superblocks; that ends in vain, for member 1 refuses its own
+ * and 3 is late.  They have gone when the next one succeeds.
  */
 static void
-test_of_two_that_came_in_a_start_that_ended_in_vain_the_one_that_is_left_is_filled_from_the_start(void **state)
+test_of_two_that_came_in_a_start_that_ended_in_vain_the_one_that_is_left_is_filled_from_the_start(
+	void **state)
 {
 	struct rig rig;
 
@@ -612,7 +634,8 @@ test_of_two_that_came_in_a_start_that_ended_in_vain_the_one_that_is_left_is_fill
 	fake_member_cut(&rig.members[0], false);
 	fake_member_cut(&rig.members[EXTRA], false);
 	rig.members[3].reachable = true;
-	for (int i = 0; i < 20000 && strstr(rig_status(&rig).reason, "another is back") == NULL; i++)
+	for (int i = 0; i < 20000 && strstr(rig_status(&rig).reason, "another is back") == NULL;
+	     i++)
 		rig_step(&rig);
 	assert_non_null(strstr(rig_status(&rig).reason, "another is back"));
 	rig.members[1].refuse_writes = false;
@@ -621,7 +644,7 @@ test_of_two_that_came_in_a_start_that_ended_in_vain_the_one_that_is_left_is_fill
 	rig_stop(&rig);
 	rig.count = EXTRA + 1;
 	rig.members[EXTRA].reachable = true;
-	rig_start(&rig);		/* this one has never heard of the member */
+	rig_start(&rig); /* this one has never heard of the member */
 	wait_for_active(&rig);
 	assert_int_equal(rig_status(&rig).members[EXTRA].state, MEMBER_IN_SYNC);
 	finish(&rig);
@@ -633,25 +656,33 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_of_two_equal_devices_neither_is_believed),
 		cmocka_unit_test(test_copy_is_known_though_its_member_has_gone_again),
-		cmocka_unit_test(test_of_two_devices_the_one_that_lost_a_copy_need_not_be_the_older),
+		cmocka_unit_test(
+			test_of_two_devices_the_one_that_lost_a_copy_need_not_be_the_older),
 		cmocka_unit_test(test_who_is_taken_out_on_its_way_out_stays_who_it_is_until_then),
 		cmocka_unit_test(test_older_of_two_is_a_copy),
 		cmocka_unit_test(test_copy_that_answers_first_is_not_taken_for_the_member),
 		cmocka_unit_test(test_copy_is_known_while_the_maps_are_read),
-		cmocka_unit_test(test_device_that_says_nothing_holds_up_a_start_no_longer_than_a_member),
+		cmocka_unit_test(
+			test_device_that_says_nothing_holds_up_a_start_no_longer_than_a_member),
 		cmocka_unit_test(test_copy_in_use_goes_when_the_member_shows_more),
 		cmocka_unit_test(test_copy_that_an_assembly_wrote_to_is_no_newer_for_that),
 		cmocka_unit_test(test_copy_that_an_assembly_wrote_to_and_read_again_is_no_newer),
-		cmocka_unit_test(test_copy_that_two_assemblies_took_goes_when_the_member_shows_more),
+		cmocka_unit_test(
+			test_copy_that_two_assemblies_took_goes_when_the_member_shows_more),
 		cmocka_unit_test(test_copy_in_use_goes_as_soon_as_the_others_can_do_without_it),
 		cmocka_unit_test(test_copy_that_comes_while_the_volume_runs_does_no_harm),
 		cmocka_unit_test(test_copy_that_is_back_before_its_member_is_not_taken),
 		cmocka_unit_test(test_copy_is_not_taken_while_its_member_can_not_be_used),
-		cmocka_unit_test(test_copy_that_was_refused_is_filled_from_the_start_whoever_answers_for_its_member),
-		cmocka_unit_test(test_of_two_that_come_while_neither_is_in_use_the_one_that_is_left_is_filled_from_the_start),
-		cmocka_unit_test(test_copy_that_was_refused_is_filled_from_the_start_when_all_is_begun_anew),
-		cmocka_unit_test(test_of_two_that_came_while_a_start_waited_the_one_that_is_left_is_filled_from_the_start),
-		cmocka_unit_test(test_of_two_that_came_in_a_start_that_ended_in_vain_the_one_that_is_left_is_filled_from_the_start),
+		cmocka_unit_test(
+			test_copy_that_was_refused_is_filled_from_the_start_whoever_answers_for_its_member),
+		cmocka_unit_test(
+			test_of_two_that_come_while_neither_is_in_use_the_one_that_is_left_is_filled_from_the_start),
+		cmocka_unit_test(
+			test_copy_that_was_refused_is_filled_from_the_start_when_all_is_begun_anew),
+		cmocka_unit_test(
+			test_of_two_that_came_while_a_start_waited_the_one_that_is_left_is_filled_from_the_start),
+		cmocka_unit_test(
+			test_of_two_that_came_in_a_start_that_ended_in_vain_the_one_that_is_left_is_filled_from_the_start),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

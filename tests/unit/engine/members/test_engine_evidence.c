@@ -26,7 +26,9 @@ start(struct rig *rig, uint64_t seed)
 	start_with_grace(rig, seed, 0);
 }
 
-/* One member hangs, and nobody knows yet; the other, which refuses writes for a moment, would be missed. */
+/* One member hangs, and nobody knows yet; the other, which refuses writes for a moment, would be
+ * missed.
+ */
 static void
 test_a_member_that_refuses_is_evicted_on_new_evidence_only(void **state)
 {
@@ -70,17 +72,19 @@ test_a_member_that_is_needed_is_kept_until_its_eviction_is_durable(void **state)
 	finish(&rig);
 }
 
-/* A member that takes sessions at once, shows its superblocks, and answers nothing else.  The others take so long for any
- * answer that it is back before one of them has said that they can do without it.
+/* A member that takes sessions at once, shows its superblocks, and answers nothing else.  The
+ * others take so long for any answer that it is back before one of them has said that they can do
+ * without it.
  */
 static void
 start_mute(struct rig *rig, uint64_t seed, uint64_t mute_from_bytes)
 {
 	start(rig, seed);
 	rig_verify(rig);
-	rig_steps(rig, 3000);	/* the regions are clean again */
+	rig_steps(rig, 3000); /* the regions are clean again */
 	set_deadline_of_all(rig, GIVE_UP_MS * 1000);
-	set_pace_of_all(rig, 60000);	/* that is what they are known to take: nobody is avoided as slow */
+	/* that is what they are known to take: nobody is avoided as slow */
+	set_pace_of_all(rig, 60000);
 	for (int i = 0; i < 16; i++) {
 		rig_submit(rig, REQUEST_READ, 0, rig->sectors, false);
 		rig_drain(rig);
@@ -96,8 +100,10 @@ wait_until_out(struct rig *rig, uint64_t limit_ms)
 {
 	const uint64_t since_ms = rig->now_ms;
 
-	while (rig_status(rig).members[1].state == MEMBER_IN_SYNC && rig->now_ms - since_ms < limit_ms) {
-		for (uint64_t sector = 0; sector < rig->sectors && rig->active_count < 32; sector += 256)
+	while (rig_status(rig).members[1].state == MEMBER_IN_SYNC &&
+	       rig->now_ms - since_ms < limit_ms) {
+		for (uint64_t sector = 0; sector < rig->sectors && rig->active_count < 32;
+		     sector += 256)
 			rig_submit(rig, REQUEST_READ, sector, 64, false);
 		rig_steps(rig, 20);
 	}
@@ -126,7 +132,9 @@ test_a_member_that_answers_nothing_but_log_ins_goes(void **state)
 	speak(&rig);
 }
 
-/* Its reads are made from the others, so nothing of them waits for it, and no command is sent to it twice. */
+/* Its reads are made from the others, so nothing of them waits for it, and no command is sent to it
+ * twice.
+ */
 static void
 test_a_member_that_answers_no_read_goes(void **state)
 {
@@ -153,8 +161,9 @@ test_a_member_that_does_not_answer_one_command_goes(void **state)
 	speak(&rig);
 }
 
-/* A member with two paths, so that it is back before anybody may do without it, answers all but what concerns its chunk of the first row.
- * Whoever waits for that row may wait for less than two sessions can last.
+/* A member with two paths, so that it is back before anybody may do without it, answers all but
+ * what concerns its chunk of the first row.  Whoever waits for that row may wait for less than two
+ * sessions can last.
  */
 static void
 start_deaf_to_one_row(struct rig *rig, uint64_t seed)
@@ -178,8 +187,10 @@ read_other_rows(struct rig *rig, uint64_t most_ms)
 {
 	const uint64_t since_ms = rig->now_ms;
 
-	while (rig_status(rig).members[1].state == MEMBER_IN_SYNC && rig->now_ms - since_ms < most_ms) {
-		for (uint64_t sector = 960; sector < rig->sectors && rig->active_count < 32; sector += 96)
+	while (rig_status(rig).members[1].state == MEMBER_IN_SYNC &&
+	       rig->now_ms - since_ms < most_ms) {
+		for (uint64_t sector = 960; sector < rig->sectors && rig->active_count < 32;
+		     sector += 96)
 			rig_submit(rig, REQUEST_READ, sector, 96, false);
 		rig_steps(rig, 5);
 	}
@@ -193,7 +204,8 @@ test_one_command_has_no_whole_session_more(void **state)
 
 	(void)state;
 	start_deaf_to_one_row(&rig, 1613);
-	assert_in_range(read_other_rows(&rig, 12 * GIVE_UP_MS), 6 * GIVE_UP_MS, 7 * GIVE_UP_MS + 100);
+	assert_in_range(read_other_rows(&rig, 12 * GIVE_UP_MS), 6 * GIVE_UP_MS,
+			7 * GIVE_UP_MS + 100);
 	assert_int_not_equal(rig_status(&rig).members[1].state, MEMBER_IN_SYNC);
 	rig_drain(&rig);
 	speak(&rig);
@@ -238,7 +250,9 @@ test_a_member_whose_sessions_end_twice_in_short_stays(void **state)
 	finish(&rig);
 }
 
-/* One half was to be assembled, and each time the gateway died before it knew of the epoch that this had got: nothing was done. */
+/* One half was to be assembled, and each time the gateway died before it knew of the epoch that
+ * this had got: nothing was done.
+ */
 static void
 assemble_in_vain(struct rig *rig, int tries)
 {
@@ -285,7 +299,8 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_a_member_that_refuses_is_evicted_on_new_evidence_only),
-		cmocka_unit_test(test_a_member_that_is_needed_is_kept_until_its_eviction_is_durable),
+		cmocka_unit_test(
+			test_a_member_that_is_needed_is_kept_until_its_eviction_is_durable),
 		cmocka_unit_test(test_a_member_that_answers_nothing_but_log_ins_goes),
 		cmocka_unit_test(test_a_member_that_answers_no_read_goes),
 		cmocka_unit_test(test_a_member_that_does_not_answer_one_command_goes),

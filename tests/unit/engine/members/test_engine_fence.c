@@ -168,7 +168,9 @@ test_a_gateway_that_could_start_with_what_it_has_is_believed(void **state)
 	check_that_one_member_is_believed(1, 3, 1903);
 }
 
-/* I/O waits as for one that is silent, and nobody gives the volume up: it would be down for good by one member's word. */
+/* I/O waits as for one that is silent, and nobody gives the volume up: it would be down for good by
+ * one member's word.
+ */
 static void
 check_that_one_member_is_held(struct rig *rig, int member)
 {
@@ -208,7 +210,9 @@ test_a_member_that_can_not_be_spared_is_asked_until_it_takes_a_write(void **stat
 	finish(&rig);
 }
 
-/* Whoever took the members one by one had not come to the others when they denied it.  No request meets it. */
+/* Whoever took the members one by one had not come to the others when they denied it.  No request
+ * meets it.
+ */
 static void
 test_others_that_are_taken_while_one_is_held_are_believed(void **state)
 {
@@ -238,7 +242,8 @@ count_examinations(struct tap *tap, const struct backend_io *io)
 	return TAP_PASS;
 }
 
-/* It takes writes again, but who was preempted is not registered any more: only a log-in does that. */
+/* It takes writes again, but who was preempted is not registered any more: only a log-in does that.
+ */
 static void
 test_a_member_that_is_held_is_logged_in_to_anew(void **state)
 {
@@ -264,8 +269,8 @@ test_a_member_that_is_held_is_logged_in_to_anew(void **state)
 	finish(&rig);
 }
 
-/* Somebody had it for a moment, of all moments that in which it was asked who it is: in a session that nobody looks at any more it is never
- * asked again.
+/* Somebody had it for a moment, of all moments that in which it was asked who it is: in a session
+ * that nobody looks at any more it is never asked again.
  */
 static void
 test_a_member_that_did_not_say_who_it_is_is_asked_in_another_session(void **state)
@@ -330,7 +335,9 @@ note_map_read(struct tap *tap, const struct backend_io *io)
 	return TAP_PASS;
 }
 
-/* Another gateway comes while the sessions of a start are open.  They are of no use any more, also when it goes again. */
+/* Another gateway comes while the sessions of a start are open.  They are of no use any more, also
+ * when it goes again.
+ */
 static void
 test_a_start_finds_out_who_has_the_members(void **state)
 {
@@ -357,7 +364,9 @@ test_a_start_finds_out_who_has_the_members(void **state)
 	finish(&rig);
 }
 
-/* Another gateway comes between the question and the answer: then an administrator is needed, and has to be told. */
+/* Another gateway comes between the question and the answer: then an administrator is needed, and
+ * has to be told.
+ */
 static void
 test_a_start_that_is_fenced_off_has_failed(void **state)
 {
@@ -388,8 +397,9 @@ test_a_start_that_is_fenced_off_has_failed(void **state)
 	finish(&rig);
 }
 
-/* Its session was lost, as after a standstill, and the next log-in finds the other gateway.  With one of two copies that one
- * could live, and so could we with the other: what either acknowledged would be lost.
+/* Its session was lost, as after a standstill, and the next log-in finds the other gateway.  With
+ * one of two copies that one could live, and so could we with the other: what either acknowledged
+ * would be lost.
  */
 static void
 test_a_member_that_refuses_a_session_for_another_gateway_is_believed(void **state)
@@ -490,7 +500,7 @@ test_writes_wait_while_the_others_are_asked(void **state)
 	rig.members[2].taken = true;
 	set_deadline_of_all(&rig, 10000000);
 	set_pace(&rig, 0, 400000);
-	rig_submit(&rig, REQUEST_WRITE, 0, 960, false);	/* whole rows */
+	rig_submit(&rig, REQUEST_WRITE, 0, 960, false); /* whole rows */
 	rig_steps(&rig, 200);
 	assert_int_equal(rig.active_count, 1);
 	assert_int_equal(rig_status(&rig).members[2].state, MEMBER_IN_SYNC);
@@ -538,8 +548,8 @@ refuse_after_the_fence(uint64_t seed)
 	return rig.last_error;
 }
 
-/* Once this gateway has stopped writing, nobody is evicted: what a member refuses then must not wait for that.  Some are told of the
- * refusal itself, by whose answer comes last.
+/* Once this gateway has stopped writing, nobody is evicted: what a member refuses then must not
+ * wait for that.  Some are told of the refusal itself, by whose answer comes last.
  */
 static void
 test_a_write_that_is_refused_after_the_fence_ends(void **state)
@@ -556,8 +566,8 @@ test_a_write_that_is_refused_after_the_fence_ends(void **state)
 	assert_int_not_equal(shut_down, 0);
 }
 
-/* Of member 1 the copy of the superblock is left that an orderly stop wrote; the one that names gateway one, which was started since,
- * can't be read.  Member 0 is away.
+/* Of member 1 the copy of the superblock is left that an orderly stop wrote; the one that names
+ * gateway one, which was started since, can't be read.  Member 0 is away.
  */
 static void
 begin_with_lost_owner(struct rig *rig)
@@ -586,7 +596,7 @@ test_volume_whose_owner_can_not_be_read_is_refused(void **state)
 
 	begin_with_lost_owner(&rig);
 	snprintf(rig.options.owner, sizeof(rig.options.owner), "two pid 1 (rig) #2");
-	rig.epoch_recorded = 0;		/* it never ran the volume */
+	rig.epoch_recorded = 0; /* it never ran the volume */
 	rig_start(&rig);
 	assert_true(rig_wait(&rig, VOLUME_FAILED, 5000));
 	assert_non_null(strstr(rig_status(&rig).reason, "--take-over"));
@@ -606,19 +616,24 @@ main(void)
 		cmocka_unit_test(test_a_member_that_alone_speaks_of_another_gateway_is_evicted),
 		cmocka_unit_test(test_a_gateway_that_has_taken_all_members_is_believed),
 		cmocka_unit_test(test_a_gateway_that_could_start_with_what_it_has_is_believed),
-		cmocka_unit_test(test_a_member_that_can_not_be_spared_is_asked_until_it_takes_a_write),
+		cmocka_unit_test(
+			test_a_member_that_can_not_be_spared_is_asked_until_it_takes_a_write),
 		cmocka_unit_test(test_others_that_are_taken_while_one_is_held_are_believed),
 		cmocka_unit_test(test_a_member_that_is_held_is_logged_in_to_anew),
-		cmocka_unit_test(test_a_member_that_did_not_say_who_it_is_is_asked_in_another_session),
-		cmocka_unit_test(test_a_volume_does_not_start_on_a_member_that_another_gateway_may_have),
+		cmocka_unit_test(
+			test_a_member_that_did_not_say_who_it_is_is_asked_in_another_session),
+		cmocka_unit_test(
+			test_a_volume_does_not_start_on_a_member_that_another_gateway_may_have),
 		cmocka_unit_test(test_a_start_finds_out_who_has_the_members),
 		cmocka_unit_test(test_a_start_that_is_fenced_off_has_failed),
 		cmocka_unit_test(test_members_that_refuse_to_be_asked_deny_nothing),
 		cmocka_unit_test(test_one_member_that_refuses_to_be_asked_keeps_nobody_waiting),
 		cmocka_unit_test(test_a_member_that_refuses_to_be_asked_is_asked_again),
-		cmocka_unit_test(test_a_member_that_refuses_a_session_for_another_gateway_is_believed),
+		cmocka_unit_test(
+			test_a_member_that_refuses_a_session_for_another_gateway_is_believed),
 		cmocka_unit_test(test_all_members_that_refuse_sessions_are_believed),
-		cmocka_unit_test(test_another_gateway_that_may_live_on_a_member_that_left_is_believed),
+		cmocka_unit_test(
+			test_another_gateway_that_may_live_on_a_member_that_left_is_believed),
 		cmocka_unit_test(test_another_gateway_that_can_not_live_on_what_it_has_is_none),
 		cmocka_unit_test(test_a_member_that_alone_refuses_a_session_is_evicted),
 		cmocka_unit_test(test_writes_wait_while_the_others_are_asked),

@@ -3,7 +3,7 @@
 
 #define LOAD_BYTES (4ull << 20)
 #define GRACE_MS 1000u
-#define SPARE 4		/* rig->members[] of a spare, and its slot */
+#define SPARE 4 /* rig->members[] of a spare, and its slot */
 
 static void
 start(struct rig *rig, uint32_t grace_ms, uint64_t seed)
@@ -123,8 +123,8 @@ is_copied(struct rig *rig)
 	       status.rebuild.done_rows == status.rebuild.total_rows;
 }
 
-/* Who is to be replaced has not got the superblocks of before yet.  It needs none any more, and those that give its place away must
- * not wait for it.
+/* Who is to be replaced has not got the superblocks of before yet.  It needs none any more, and
+ * those that give its place away must not wait for it.
  */
 static void
 test_a_place_is_taken_while_its_holder_has_grace(void **state)

@@ -1,5 +1,6 @@
-/* test_engine_handover.c - a place changes hands while another member is on its way out.  Neither that one nor the former holder may
- * know of the other's going, and both have superblocks by which all is well.  And what of a place that was given back is on record.
+/* test_engine_handover.c - a place changes hands while another member is on its way out.  Neither
+ * that one nor the former holder may know of the other's going, and both have superblocks by which
+ * all is well.  And what of a place that was given back is on record.
  */
 #include "scenario.h"
 
@@ -7,23 +8,27 @@
 
 #define LOAD_BYTES (1ull << 20)
 #define FORMER 1
-#define FORMERS_SECTOR 128u	/* of three members, in its third row: P is the first one's */
-#define OTHER 2			/* the member that is on its way out meanwhile */
-#define SPARE 3			/* of three members */
+#define FORMERS_SECTOR 128u /* of three members, in its third row: P is the first one's */
+#define OTHER 2		    /* the member that is on its way out meanwhile */
+#define SPARE 3		    /* of three members */
 
 static char why[256];
 
 struct world {
 	struct rig rig;
 	struct tap taps[SPARE + 2];
-	bool given_held;	/* the other member does not get the superblock that gives the place away */
-	bool going_held;	/* the first one not that which says that the other goes */
-	int spare;		/* the last of rig->members[]: the spare, and its slot, if there is one */
-	bool given;		/* the spare was sent a superblock by which it has the place */
-	bool back_held;		/* nobody but the former holder gets the superblock that gives the place back */
-	bool written_held;	/* what is written does not get to the former holder */
-	int going_passes;	/* so many that say that the other goes arrive before they are held */
-	int copied;		/* data that the spare was sent */
+	/* the other member does not get the superblock that gives the place away */
+	bool given_held;
+	bool going_held; /* the first one not that which says that the other goes */
+	/* the last of rig->members[]: the spare, and its slot, if there is one */
+	int spare;
+	bool given; /* the spare was sent a superblock by which it has the place */
+	/* nobody but the former holder gets the superblock that gives the place back */
+	bool back_held;
+	bool written_held; /* what is written does not get to the former holder */
+	/* so many that say that the other goes arrive before they are held */
+	int going_passes;
+	int copied; /* data that the spare was sent */
 };
 
 static bool
@@ -53,7 +58,8 @@ judge(struct tap *tap, const struct backend_io *io)
 		world->copied += index == world->spare;
 		return index == FORMER && world->written_held ? TAP_HOLD : TAP_PASS;
 	}
-	if (!tap_superblock(io, block) || superblock_decode(block, &superblock, NULL) != SUPERBLOCK_OK)
+	if (!tap_superblock(io, block) ||
+	    superblock_decode(block, &superblock, NULL) != SUPERBLOCK_OK)
 		return TAP_PASS;
 	world->given |= gives_place(world, &superblock);
 	if (index == OTHER && world->given_held && gives_place(world, &superblock))
@@ -101,8 +107,8 @@ step_until_held(struct rig *rig, const struct tap *tap, int count)
 	assert_true(tap->held_count >= count);
 }
 
-/* Until the superblock that gives the former's place away is on its way to the other member, and everybody else has it.  A write to the
- * former may be under way, in a row that was copied.
+/* Until the superblock that gives the former's place away is on its way to the other member, and
+ * everybody else has it.  A write to the former may be under way, in a row that was copied.
  */
 static void
 begin(struct world *world, int level, int members, bool writing, uint64_t seed)
@@ -211,21 +217,24 @@ test_two_who_went_at_once_do_not_start_together(void **state)
 
 /* --- one goes while a place is taken, and who was to have it goes as well --- */
 
-#define RETURNING 1		/* it was to take its place again, with nothing to copy */
-#define FIRST 2			/* goes, and a write waits for its mark there */
-#define LAST 3			/* hears of that, and not yet of the place that is given back */
+#define RETURNING 1 /* it was to take its place again, with nothing to copy */
+#define FIRST 2	    /* goes, and a write waits for its mark there */
+#define LAST 3	    /* hears of that, and not yet of the place that is given back */
 
 struct going {
 	struct rig rig;
 	struct tap taps[LAST + 1];
-	int maps_awaited;	/* map writes that the first one gets yet, before it gets none */
-	int told;		/* superblocks that the last one was sent since the place is given back; -1: it is not yet */
+	int maps_awaited; /* map writes that the first one gets yet, before it gets none */
+	/* superblocks that the last one was sent since the place is given back; -1: it is not yet
+	 */
+	int told;
 };
 
 static bool
 is_map(const struct backend_io *io)
 {
-	return io->op == BACKEND_WRITE && io->offset_bytes >= LAYOUT_MAP_OFFSET && io->offset_bytes < LAYOUT_LOST_OFFSET;
+	return io->op == BACKEND_WRITE && io->offset_bytes >= LAYOUT_MAP_OFFSET &&
+	       io->offset_bytes < LAYOUT_LOST_OFFSET;
 }
 
 static bool
@@ -234,7 +243,8 @@ calls_in_sync(const struct backend_io *io, int role)
 	uint8_t block[LAYOUT_SUPERBLOCK_BYTES];
 	struct superblock superblock;
 
-	return tap_superblock(io, block) && superblock_decode(block, &superblock, NULL) == SUPERBLOCK_OK &&
+	return tap_superblock(io, block) &&
+	       superblock_decode(block, &superblock, NULL) == SUPERBLOCK_OK &&
 	       superblock.member_states[role] == MEMBER_IN_SYNC;
 }
 
@@ -273,7 +283,7 @@ return_with_nothing_to_copy(struct going *going)
 	wait_until(rig, is_degraded);
 	for (int i = 0; i <= LAST; i++)
 		going->taps[i].judge = judge_going;
-	going->maps_awaited = 1;	/* with the marks of who returns */
+	going->maps_awaited = 1; /* with the marks of who returns */
 	rig->members[RETURNING].reachable = true;
 	wait_for_state(rig, RETURNING, MEMBER_REBUILDING);
 }
@@ -300,7 +310,7 @@ test_a_write_waits_until_a_place_is_given_back_while_another_goes(void **state)
 	wait_until(rig, all_clean);
 	return_with_nothing_to_copy(&going);
 	rig_submit(rig, REQUEST_WRITE, 0, 1, false);
-	step_until_held(rig, &going.taps[FIRST], 2);	/* the mark, and who has the place */
+	step_until_held(rig, &going.taps[FIRST], 2); /* the mark, and who has the place */
 	fake_member_cut(&rig->members[FIRST], false);
 	step_until_held(rig, &going.taps[LAST], 1);
 	fake_member_cut(&rig->members[RETURNING], false);
@@ -319,7 +329,9 @@ test_a_write_waits_until_a_place_is_given_back_while_another_goes(void **state)
 
 /* --- a member that stays after all --- */
 
-/* It is back before it was out: one of the others has the superblock by which it is out, and one has not.  A write was to go to it. */
+/* It is back before it was out: one of the others has the superblock by which it is out, and one
+ * has not.  A write was to go to it.
+ */
 static void
 stay(struct world *world, uint32_t grace_ms, uint64_t seed)
 {
@@ -348,13 +360,14 @@ test_a_member_that_stays_is_on_record_before_anything_is_written(void **state)
 	stay(&world, 0, 1856);
 	rig_submit(rig, REQUEST_WRITE, rig->sectors / 2, 64, false);
 	rig_steps(rig, 500);
-	assert_int_equal(rig->active_count, 2);		/* nothing was acknowledged */
+	assert_int_equal(rig->active_count, 2); /* nothing was acknowledged */
 	world.going_held = false;
 	tap_let_go(&world.taps[0]);
 	rig_drain(rig);
 	finish(rig);
 
-	/* Its session ends once more, and the superblocks that say that it stays wait for the next. */
+	/* Its session ends once more, and the superblocks that say that it stays wait for the next.
+	 */
 	stay(&world, 1000, 1858);
 	fake_member_cut(&rig->members[OTHER], true);
 	world.going_held = false;
@@ -374,13 +387,14 @@ test_a_member_that_stays_is_on_record_before_anything_is_written(void **state)
 
 /* --- a member stays after all while another goes --- */
 
-#define GOING 1			/* of three copies; a write is under way to it */
-#define STAYING 2		/* has carried that out */
+#define GOING 1	  /* of three copies; a write is under way to it */
+#define STAYING 2 /* has carried that out */
 
 struct staying {
 	struct rig rig;
 	struct tap taps[STAYING + 1];
-	int passes[STAYING + 1];	/* so many superblocks that call GOING out arrive there yet */
+	/* so many superblocks that call GOING out arrive there yet */
+	int passes[STAYING + 1];
 };
 
 static enum tap_verdict
@@ -390,7 +404,8 @@ judge_staying(struct tap *tap, const struct backend_io *io)
 
 	if (tap == &staying->taps[GOING])
 		return is_written(io) ? TAP_HOLD : TAP_PASS;
-	return calls_out(io, GOING) && --staying->passes[tap - staying->taps] < 0 ? TAP_HOLD : TAP_PASS;
+	return calls_out(io, GOING) && --staying->passes[tap - staying->taps] < 0 ? TAP_HOLD
+										  : TAP_PASS;
 }
 
 static void
@@ -430,7 +445,8 @@ static void
 send_away(struct staying *staying, int member)
 {
 	fake_member_cut(&staying->rig.members[member], false);
-	for (int i = 0; i < 10000 && rig_status(&staying->rig).members[member].state == MEMBER_IN_SYNC; i++)
+	for (int i = 0;
+	     i < 10000 && rig_status(&staying->rig).members[member].state == MEMBER_IN_SYNC; i++)
 		rig_step(&staying->rig);
 	assert_int_not_equal(rig_status(&staying->rig).members[member].state, MEMBER_IN_SYNC);
 }
@@ -446,7 +462,9 @@ stay_after_all(struct staying *staying, int passes)
 	step_until_held(&staying->rig, &staying->taps[STAYING], 1);
 }
 
-/* The first one's superblocks say that both are out.  What is durable next, STAYING has at most in one copy. */
+/* The first one's superblocks say that both are out.  What is durable next, STAYING has at most in
+ * one copy.
+ */
 static void
 both_go(struct staying *staying)
 {
@@ -456,7 +474,8 @@ both_go(struct staying *staying)
 	step_until_held(&staying->rig, &staying->taps[0], 1);
 }
 
-/* That GOING is out is said.  That STAYING is, which goes later and has not heard of that, is not. */
+/* That GOING is out is said.  That STAYING is, which goes later and has not heard of that, is not.
+ */
 static void
 one_goes_after_the_other(struct staying *staying)
 {
@@ -490,7 +509,9 @@ die_now(struct staying *staying, bool copy_lost)
 	finish(rig);
 }
 
-/* What it starts with knows nothing of GOING's absence, so nothing was acknowledged that GOING lacks. */
+/* What it starts with knows nothing of GOING's absence, so nothing was acknowledged that GOING
+ * lacks.
+ */
 static void
 test_nobody_is_out_before_those_who_stay_have_heard_of_it(void **state)
 {
@@ -579,8 +600,9 @@ test_one_that_stayed_and_goes_again_keeps_nobody_from_going(void **state)
 
 /* --- a place is taken while another member stays after all --- */
 
-/* A write is under way to the former, and the other one is not needed for it.  Superblocks say who has the place.  The other is back before
- * it is out, and has none of them.  The gateway dies, and another one starts with those two.
+/* A write is under way to the former, and the other one is not needed for it.  Superblocks say who
+ * has the place.  The other is back before it is out, and has none of them.  The gateway dies, and
+ * another one starts with those two.
  */
 static void
 test_a_place_is_not_taken_before_those_who_stay_have_heard_of_it(void **state)
@@ -609,7 +631,8 @@ test_a_place_is_not_taken_before_those_who_stay_have_heard_of_it(void **state)
 	rig_free(rig);
 }
 
-/* Who takes the place has all that was written by then, safe in it, and gets what is written since. */
+/* Who takes the place has all that was written by then, safe in it, and gets what is written since.
+ */
 static void
 test_what_the_former_holder_loses_while_it_leaves_fails_no_flush(void **state)
 {
@@ -631,8 +654,9 @@ test_what_the_former_holder_loses_while_it_leaves_fails_no_flush(void **state)
 
 /* --- a place is given back --- */
 
-/* The device that was to have the place is lost, and the gateway dies when the former holder alone knows that it keeps it.  Another member
- * is dead besides: those who are left have all that was acknowledged.
+/* The device that was to have the place is lost, and the gateway dies when the former holder alone
+ * knows that it keeps it.  Another member is dead besides: those who are left have all that was
+ * acknowledged.
  */
 static void
 give_back(int level, int members, uint64_t seed)
@@ -664,9 +688,10 @@ test_place_that_is_given_back_is_the_former_holders(void **state)
 	give_back(5, 4, 1855);
 }
 
-/* Role 2 is being replaced when the gateway dies.  Row 0 is as a write to another chunk left it that was in flight: its P does not fit.  At the
- * next start the member of role 2 is away, so its chunk of that row can't be known; but it has what was acknowledged.  The spare
- * begins to be filled, or is not what it was, and goes before it has the place.
+/* Role 2 is being replaced when the gateway dies.  Row 0 is as a write to another chunk left it
+ * that was in flight: its P does not fit.  At the next start the member of role 2 is away, so its
+ * chunk of that row can't be known; but it has what was acknowledged.  The spare begins to be
+ * filled, or is not what it was, and goes before it has the place.
  */
 enum { REPLACED = 2, OF_P = 3, NEW = 4 };
 
@@ -692,7 +717,8 @@ die_while_replacing(struct rig *rig, bool spare_is_old)
 	for (int i = 0; i < 20000 && rig_status(rig).rebuild.done_rows < 4; i++)
 		rig_step(rig);
 	disk_read(&rig->members[NEW].disk, 0, image, RIG_MEMBER_BYTES);
-	assert_int_equal(engine_scrub_start(rig->engine, SCRUB_CHECK, false, why), 0);	/* some more superblocks */
+	/* some more superblocks */
+	assert_int_equal(engine_scrub_start(rig->engine, SCRUB_CHECK, false, why), 0);
 	rig_steps(rig, 400);
 	rig_submit(rig, REQUEST_WRITE, 0, 256, true);
 	rig_drain(rig);
@@ -758,7 +784,8 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_what_the_holder_of_a_place_has_outlives_a_spare_that_does_not_get_it),
+		cmocka_unit_test(
+			test_what_the_holder_of_a_place_has_outlives_a_spare_that_does_not_get_it),
 		cmocka_unit_test(test_a_spare_that_went_back_tells_nothing_of_whom_it_replaces),
 		cmocka_unit_test(test_a_member_that_stays_knows_before_a_place_is_taken),
 		cmocka_unit_test(test_two_who_went_at_once_do_not_start_together),

@@ -1,4 +1,6 @@
-/* test_engine_identity.c - who is who: devices that are not what they say, or not any more (docs/design/members.md). */
+/* test_engine_identity.c - who is who: devices that are not what they say, or not any more
+ * (docs/design/members.md).
+ */
 #include "identity.h"
 
 static void
@@ -34,14 +36,14 @@ test_spare_with_a_members_uuid_is_refused(void **state)
 	int slot;
 
 	start(&rig, 5, 1);
-	memset(uuid, 0x40 + 2, 16);	/* role 2's */
+	memset(uuid, 0x40 + 2, 16); /* role 2's */
 	mark_spare_as(&rig, EXTRA, uuid);
 	slot = attach(&rig, EXTRA);
 	assert_int_not_equal(engine_replace(rig.engine, 1, slot, why), 0);
 	assert_non_null(strstr(rig_status(&rig).members[slot].reason, "m2"));
 	fake_member_cut(&rig.members[1], false);
 	load(&rig, 500);
-	rig_steps(&rig, 2000);		/* a place is empty: it does not get it */
+	rig_steps(&rig, 2000); /* a place is empty: it does not get it */
 	assert_int_equal(rig_status(&rig).state, VOLUME_DEGRADED);
 	/* Nor when the member is away whose UUID it has. */
 	rig.members[1].reachable = true;
@@ -77,7 +79,7 @@ test_copied_spare_is_used_once(void **state)
 	fake_member_cut(&rig.members[1], false);
 	load(&rig, 300);
 	rig_steps(&rig, 3000);
-	assert_int_equal(rig_status(&rig).state, VOLUME_DEGRADED);	/* neither is taken */
+	assert_int_equal(rig_status(&rig).state, VOLUME_DEGRADED); /* neither is taken */
 	assert_int_equal(engine_detach(rig.engine, EXTRA + 1, why), 0);
 	rig_steps(&rig, 100);
 	wait_for_active(&rig);
@@ -115,7 +117,9 @@ replace(struct rig *rig, int role, int by)
 	rig_steps(rig, 500);
 }
 
-/* A crash; the one of these two goes, the other, which had been the member before, is back.  It lacks what was written without it. */
+/* A crash; the one of these two goes, the other, which had been the member before, is back.  It
+ * lacks what was written without it.
+ */
 static void
 return_instead(struct rig *rig, int gone, int back)
 {
@@ -125,7 +129,7 @@ return_instead(struct rig *rig, int gone, int back)
 	rig->members[back].reachable = true;
 	rig_start(rig);
 	assert_true(rig_wait(rig, VOLUME_DEGRADED, 5000));
-	wait_for_active(rig);			/* filled from the start */
+	wait_for_active(rig); /* filled from the start */
 	rig_verify(rig);
 }
 
@@ -142,18 +146,21 @@ test_former_member_is_not_taken_for_one_that_has_its_uuid(void **state)
 	replace(&rig, 1, attach(&rig, EXTRA));
 	rig.members[1].reachable = false;
 	rig_steps(&rig, 2000);
-	memset(uuid, 0x40 + 1, 16);		/* that of the one that went */
+	memset(uuid, 0x40 + 1, 16); /* that of the one that went */
 	mark_spare_as(&rig, EXTRA + 1, uuid);
 	replace(&rig, 1, attach(&rig, EXTRA + 1));
 	rig.count = EXTRA + 2;
 	return_instead(&rig, EXTRA + 1, 1);
-	/* That one was filled from the start meanwhile: it is the member, and the other one no longer. */
+	/* That one was filled from the start meanwhile: it is the member, and the other one no
+	 * longer.
+	 */
 	return_instead(&rig, 1, EXTRA + 1);
 	finish(&rig);
 }
 
-/* The copy of the spare that is the member now is evicted, and away; the other one, which was the member before, is back.  Which of the
- * two is to be the member an administrator says, as of any two.
+/* The copy of the spare that is the member now is evicted, and away; the other one, which was the
+ * member before, is back.  Which of the two is to be the member an administrator says, as of any
+ * two.
  */
 static void
 test_spare_that_was_filled_is_known_by_its_uuid_while_it_is_away(void **state)
@@ -167,7 +174,7 @@ test_spare_that_was_filled_is_known_by_its_uuid_while_it_is_away(void **state)
 	replace(&rig, 1, attach(&rig, EXTRA));
 	rig.members[1].reachable = false;
 	rig_steps(&rig, 2000);
-	memset(uuid, 0x40 + 1, 16);		/* that of the one that went */
+	memset(uuid, 0x40 + 1, 16); /* that of the one that went */
 	mark_spare_as(&rig, EXTRA + 1, uuid);
 	slot = attach(&rig, EXTRA + 1);
 	replace(&rig, 1, slot);
@@ -200,7 +207,7 @@ test_device_marked_as_a_spare_in_a_members_place_is_filled_as_a_whole(void **sta
 
 	start(&rig, 5, 3);
 	load(&rig, 500);
-	rig_steps(&rig, 3000);		/* marks are cleared: nothing is stale when it goes */
+	rig_steps(&rig, 3000); /* marks are cleared: nothing is stale when it goes */
 	disk_wipe(&rig.members[1].disk);
 	memset(uuid, 0x66, 16);
 	{
@@ -216,10 +223,12 @@ test_device_marked_as_a_spare_in_a_members_place_is_filled_as_a_whole(void **sta
 	rig_steps(&rig, 1000);
 	load(&rig, 300);
 	wait_for_active(&rig);
-	finish(&rig);			/* what is read of it is what was written */
+	finish(&rig); /* what is read of it is what was written */
 }
 
-/* Whatever a device says of itself, nobody aborts: marks and superblocks with UUIDs, roles and states mixed at random. */
+/* Whatever a device says of itself, nobody aborts: marks and superblocks with UUIDs, roles and
+ * states mixed at random.
+ */
 static void
 test_no_device_ends_the_process(void **state)
 {
@@ -229,7 +238,8 @@ test_no_device_ends_the_process(void **state)
 	start(&rig, 5, 4);
 	rig.errors_allowed = true;
 	for (int round = 0; round < 60; round++) {
-		struct superblock superblock = rig_superblock(&rig, (int)(fake_random(&random) % 4));
+		struct superblock superblock =
+			rig_superblock(&rig, (int)(fake_random(&random) % 4));
 		uint8_t block[LAYOUT_SUPERBLOCK_BYTES], uuid[16];
 		int slot;
 
@@ -237,13 +247,16 @@ test_no_device_ends_the_process(void **state)
 		mark_spare_as(&rig, EXTRA, uuid);
 		if (round % 3 != 0) {
 			superblock.role = (uint8_t)(fake_random(&random) % 4);
-			memcpy(superblock.member_uuid, superblock.member_uuids[superblock.role], 16);
+			memcpy(superblock.member_uuid, superblock.member_uuids[superblock.role],
+			       16);
 			superblock.epoch += fake_random(&random) % 3 - 1;
 			superblock.event += fake_random(&random) % 9 - 4;
 			superblock.member_states[fake_random(&random) % 4] = MEMBER_FAULTY;
 			if (round % 2) {
-				superblock.tracked[1] = (struct tracked_member){
-					.role = superblock.role, .state = MEMBER_REBUILDING, .epoch = 1 };
+				superblock.tracked[1] =
+					(struct tracked_member){ .role = superblock.role,
+								 .state = MEMBER_REBUILDING,
+								 .epoch = 1 };
 				memcpy(superblock.tracked[1].member_uuid, uuid, 16);
 				memcpy(superblock.member_uuid, uuid, 16);
 			}
@@ -265,7 +278,7 @@ test_no_device_ends_the_process(void **state)
 		for (int i = 0; i < 20000 && rig_status(&rig).state != VOLUME_ACTIVE; i++)
 			rig_step(&rig);
 		if (engine_detach(rig.engine, slot, why) != 0)
-			break;		/* a true spare got a place */
+			break; /* a true spare got a place */
 		rig_steps(&rig, 100);
 	}
 	finish(&rig);
@@ -437,7 +450,7 @@ test_member_that_another_gateway_wrote_to_is_not_taken_back(void **state)
 	spoil(&rig, 1);
 	rig.members[1].reachable = rig.members[2].reachable = true;
 	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 20000));
-	wait_for_active(&rig);		/* filled from the start */
+	wait_for_active(&rig); /* filled from the start */
 	assert_int_equal(rig_parity_faults(&rig), 0);
 	finish(&rig);
 }
@@ -530,7 +543,7 @@ test_member_that_was_used_without_the_others_is_filled_from_the_start(void **sta
 	write_all(&rig);
 	rig_stop(&rig);
 	rig.members[1].reachable = false;
-	for (int i = 0; i < 2; i++) {		/* the volume goes on to later epochs */
+	for (int i = 0; i < 2; i++) { /* the volume goes on to later epochs */
 		rig_start(&rig);
 		assert_true(rig_wait(&rig, VOLUME_DEGRADED, 5000));
 		if (i == 0)
@@ -548,7 +561,9 @@ test_member_that_was_used_without_the_others_is_filled_from_the_start(void **sta
 
 /* --- what is durable before what --- */
 
-/* The gateway dies when it has told the others which write of its superblock member 1 acknowledged last, and not yet itself. */
+/* The gateway dies when it has told the others which write of its superblock member 1 acknowledged
+ * last, and not yet itself.
+ */
 static void
 crash_before_it_is_told(struct holding *holding)
 {
@@ -556,13 +571,15 @@ crash_before_it_is_told(struct holding *holding)
 
 	rig_stop(rig);
 	holding->superblocks = 1u << 1;
-	holding->passes = 2;		/* so many are needed */
+	holding->passes = 2; /* so many are needed */
 	rig_start(rig);
 	assert_true(rig_wait(rig, VOLUME_ACTIVE, 5000));
 	rig_steps(rig, 500);
-	assert_int_equal(rig_superblock(rig, 0).write_counts[1], rig_superblock(rig, 1).write_count);
+	assert_int_equal(rig_superblock(rig, 0).write_counts[1],
+			 rig_superblock(rig, 1).write_count);
 	crash(holding);
-	assert_int_equal(rig_superblock(rig, 0).write_counts[1], rig_superblock(rig, 1).write_count);
+	assert_int_equal(rig_superblock(rig, 0).write_counts[1],
+			 rig_superblock(rig, 1).write_count);
 }
 
 static void
@@ -602,7 +619,7 @@ test_member_put_back_with_an_unreadable_copy_is_known(void **state)
 	rig_start(rig);
 	assert_true(rig_wait(rig, VOLUME_ACTIVE, 5000));
 	rig_steps(rig, 500);
-	assert_int_equal(rig_superblock(rig, 1).write_count, before + 3);	/* one update */
+	assert_int_equal(rig_superblock(rig, 1).write_count, before + 3); /* one update */
 	write_all(rig);
 	crash(&holding);
 	put_back(rig, 1, bytes);
@@ -626,7 +643,7 @@ test_member_that_returns_one_write_older_is_known(void **state)
 		uint8_t block[LAYOUT_SUPERBLOCK_BYTES];
 
 		begin_written(&holding, 33);
-		rig_steps(rig, 500);	/* what was written of superblocks was answered */
+		rig_steps(rig, 500); /* what was written of superblocks was answered */
 		silence_two(rig);
 		/* As the copy was before its last write. */
 		newest = rig_superblock(rig, 1).write_count;
@@ -638,10 +655,13 @@ test_member_that_returns_one_write_older_is_known(void **state)
 			superblock.write_count -= 2;
 			superblock.event -= 2;
 			superblock_encode(&superblock, block);
-			disk_write(&rig->members[1].disk, superblock_offset(newest), block, sizeof(block), true);
+			disk_write(&rig->members[1].disk, superblock_offset(newest), block,
+				   sizeof(block), true);
 		}
 		rig->members[1].reachable = rig->members[2].reachable = true;
-		for (int i = 0; i < 20000 && rig_status(rig).state != VOLUME_ACTIVE && !says(rig, 1, "went back"); i++)
+		for (int i = 0; i < 20000 && rig_status(rig).state != VOLUME_ACTIVE &&
+				!says(rig, 1, "went back");
+		     i++)
 			rig_step(rig);
 		assert_int_equal(says(rig, 1, "went back in time"), !lost);
 		wait_for_active(rig);
@@ -654,7 +674,7 @@ test_refused_superblock_is_repeated_on_the_same_copy(void **state)
 {
 	struct holding holding;
 
-	begin(&holding, 0, 30);		/* nobody can be spared, so it is tried again */
+	begin(&holding, 0, 30); /* nobody can be spared, so it is tried again */
 	holding.refused = 1u << 1;
 	rig_start(&holding.rig);
 	for (int i = 0; i < 3000 && rig_status(&holding.rig).state != VOLUME_ACTIVE; i++)
@@ -672,7 +692,7 @@ lose_member(struct rig *rig)
 	rig_submit(rig, REQUEST_WRITE, 0, 256, true);
 	rig_drain(rig);
 	assert_true(rig_wait(rig, VOLUME_DEGRADED, 5000));
-	rig_steps(rig, 4000);		/* the dirty marks are cleared, what is stale is marked */
+	rig_steps(rig, 4000); /* the dirty marks are cleared, what is stale is marked */
 }
 
 static void
@@ -721,7 +741,7 @@ test_target_is_on_record_only_when_its_marks_are_durable(void **state)
 	crash(&holding);
 	rig_start(rig);
 	assert_true(rig_wait(rig, VOLUME_ACTIVE, 2000));
-	rig_steps(rig, 6000);		/* whoever is being filled is done */
+	rig_steps(rig, 6000); /* whoever is being filled is done */
 	assert_int_equal(rig_status(rig).rebuild_slot, -1);
 	finish(rig);
 }
@@ -733,13 +753,14 @@ test_cancelled_eviction_is_taken_off_record(void **state)
 	struct rig *rig = &holding.rig;
 
 	begin_written(&holding, 33);
-	rig_submit(rig, REQUEST_FLUSH, 0, 0, false);	/* its cache holds nothing that could be lost */
+	/* its cache holds nothing that could be lost */
+	rig_submit(rig, REQUEST_FLUSH, 0, 0, false);
 	rig_drain(rig);
 	holding.superblocks = ~0u;
 	fake_member_cut(&rig->members[1], false);
 	for (int i = 0; i < 5000 && holding.taps[0].held_count == 0; i++)
 		rig_step(rig);
-	assert_int_not_equal(holding.taps[0].held_count, 0);	/* its eviction is on its way */
+	assert_int_not_equal(holding.taps[0].held_count, 0); /* its eviction is on its way */
 	rig->members[1].reachable = true;
 	for (int i = 0; i < 5000 && rig_status(rig).members[1].state != MEMBER_IN_SYNC; i++)
 		rig_step(rig);
@@ -776,8 +797,9 @@ test_forced_member_is_trusted_only_when_the_map_says_what_it_lacks(void **state)
 	rig_free(rig);
 }
 
-/* Superblocks are written again and again, for a member refuses its own.  When the one that was away is back the assembly begins again:
- * who was read since tells of more writes than were known when the others were.
+/* Superblocks are written again and again, for a member refuses its own.  When the one that was
+ * away is back the assembly begins again: who was read since tells of more writes than were known
+ * when the others were.
  */
 static void
 test_an_assembly_that_begins_again_accuses_nobody(void **state)
@@ -809,16 +831,16 @@ test_member_lost_while_maps_are_read_begins_the_assembly_anew(void **state)
 	struct holding holding;
 	struct rig *rig = &holding.rig;
 
-	begin(&holding, 0, 35);		/* nobody can be spared, so it has to be taken in */
+	begin(&holding, 0, 35); /* nobody can be spared, so it has to be taken in */
 	rig_start_active(rig);
 	rig_stop(rig);
 	holding.map_reads = 1u << 3;
 	rig_start(rig);
 	for (int i = 0; i < 2000 && holding.taps[3].held_count == 0; i++)
 		rig_step(rig);
-	rig_steps(rig, 100);		/* member 0's map is read */
+	rig_steps(rig, 100); /* member 0's map is read */
 	fake_member_cut(&rig->members[0], true);
-	rig_steps(rig, 500);		/* and it is back, before the others are read */
+	rig_steps(rig, 500); /* and it is back, before the others are read */
 	let_go(&holding);
 	assert_true(rig_wait(rig, VOLUME_ACTIVE, 8000));
 	finish(rig);
@@ -831,21 +853,22 @@ test_mark_that_one_member_has_counts(void **state)
 	struct rig *rig = &holding.rig;
 
 	holding = (struct holding){ 0 };
-	rig_init(rig, 5, 4, 16384, 6ull << 20, 36);		/* two regions */
+	rig_init(rig, 5, 4, 16384, 6ull << 20, 36); /* two regions */
 	tap_all(&holding, 4);
 	rig_start_active(rig);
 	write_all(rig);
-	rig_submit(rig, REQUEST_WRITE, 0, 64, true);	/* its region is marked */
+	rig_submit(rig, REQUEST_WRITE, 0, 64, true); /* its region is marked */
 	rig_drain(rig);
 	rig->errors_allowed = true;
 	holding.map_writes = ~0u;
-	rig_submit(rig, REQUEST_WRITE, rig->sectors - 64, 64, false);	/* a batch of marks hangs */
+	rig_submit(rig, REQUEST_WRITE, rig->sectors - 64, 64, false); /* a batch of marks hangs */
 	rig_steps(rig, 20);
 	fake_member_cut(&rig->members[1], false);
-	rig_submit(rig, REQUEST_WRITE, 0, 256, true);	/* what it misses */
+	rig_submit(rig, REQUEST_WRITE, 0, 256, true); /* what it misses */
 	for (int i = 0; i < 4000; i++)
-		rig_step(rig);		/* meanwhile the mark is to be cleared, and the region to be stale on it */
-	holding.map_writes = 0x5;	/* the next batch gets to one of the three only */
+		/* meanwhile the mark is to be cleared, and the region to be stale on it */
+		rig_step(rig);
+	holding.map_writes = 0x5; /* the next batch gets to one of the three only */
 	for (int i = 0; i < 4; i++)
 		tap_let_go(&holding.taps[i]);
 	rig_steps(rig, 50);
@@ -864,10 +887,13 @@ main(void)
 		cmocka_unit_test(test_copied_spare_is_used_once),
 		cmocka_unit_test(test_former_member_is_not_taken_for_one_that_has_its_uuid),
 		cmocka_unit_test(test_spare_that_was_filled_is_known_by_its_uuid_while_it_is_away),
-		cmocka_unit_test(test_device_marked_as_a_spare_in_a_members_place_is_filled_as_a_whole),
+		cmocka_unit_test(
+			test_device_marked_as_a_spare_in_a_members_place_is_filled_as_a_whole),
 		cmocka_unit_test(test_no_device_ends_the_process),
-		cmocka_unit_test(test_member_put_back_under_a_running_volume_is_filled_from_the_start),
-		cmocka_unit_test(test_member_put_back_while_no_gateway_ran_is_filled_from_the_start),
+		cmocka_unit_test(
+			test_member_put_back_under_a_running_volume_is_filled_from_the_start),
+		cmocka_unit_test(
+			test_member_put_back_while_no_gateway_ran_is_filled_from_the_start),
 		cmocka_unit_test(test_member_put_back_while_it_was_out_is_filled_from_the_start),
 		cmocka_unit_test(test_honest_member_is_caught_up_by_what_it_lacks),
 		cmocka_unit_test(test_unreadable_copy_is_not_held_against_its_member),
@@ -877,13 +903,16 @@ main(void)
 		cmocka_unit_test(test_member_that_another_gateway_wrote_to_is_not_taken_back),
 		cmocka_unit_test(test_member_that_another_gateway_has_had_is_left_to_it),
 		cmocka_unit_test(test_member_that_is_taken_out_and_removed_keeps_no_reservation),
-		cmocka_unit_test(test_device_that_is_removed_while_it_is_filled_keeps_no_reservation),
-		cmocka_unit_test(test_member_that_was_used_without_the_others_is_filled_from_the_start),
+		cmocka_unit_test(
+			test_device_that_is_removed_while_it_is_filled_keeps_no_reservation),
+		cmocka_unit_test(
+			test_member_that_was_used_without_the_others_is_filled_from_the_start),
 		cmocka_unit_test(test_refused_superblock_is_repeated_on_the_same_copy),
 		cmocka_unit_test(test_removed_member_is_forgotten_by_the_superblocks_first),
 		cmocka_unit_test(test_target_is_on_record_only_when_its_marks_are_durable),
 		cmocka_unit_test(test_cancelled_eviction_is_taken_off_record),
-		cmocka_unit_test(test_forced_member_is_trusted_only_when_the_map_says_what_it_lacks),
+		cmocka_unit_test(
+			test_forced_member_is_trusted_only_when_the_map_says_what_it_lacks),
 		cmocka_unit_test(test_an_assembly_that_begins_again_accuses_nobody),
 		cmocka_unit_test(test_member_lost_while_maps_are_read_begins_the_assembly_anew),
 		cmocka_unit_test(test_mark_that_one_member_has_counts),

@@ -1,4 +1,6 @@
-/* test_engine_losses.c - what a device's lost cache is taken for: who makes up for it, who is told, who is filled anew. */
+/* test_engine_losses.c - what a device's lost cache is taken for: who makes up for it, who is told,
+ * who is filled anew.
+ */
 #include "flushed.h"
 
 #include "pure/layout.h"
@@ -6,10 +8,12 @@
 #include <errno.h>
 
 #define FAR_SECTOR 6400
-#define FIRST_ON_2 64	/* a sector whose row has its parity on member 3 */
+#define FIRST_ON_2 64 /* a sector whose row has its parity on member 3 */
 #define DATA_OFFSET (4u << 20)
 
-/* Two lose their caches together, and what is left is proven.  Then they make up for a third, whether or not a flush was told. */
+/* Two lose their caches together, and what is left is proven.  Then they make up for a third,
+ * whether or not a flush was told.
+ */
 static void
 test_a_cache_is_made_up_for_by_those_who_were_proven_since(void **state)
 {
@@ -37,7 +41,9 @@ test_a_cache_is_made_up_for_by_those_who_were_proven_since(void **state)
 	assert_true(lost > 0);
 }
 
-/* Its next session ends with nothing in its cache: it has all that it has acknowledged, and needs not be filled, told or not. */
+/* Its next session ends with nothing in its cache: it has all that it has acknowledged, and needs
+ * not be filled, told or not.
+ */
 static void
 test_a_loss_that_was_made_up_for_is_not_doubted_again(void **state)
 {
@@ -51,7 +57,7 @@ test_a_loss_that_was_made_up_for_is_not_doubted_again(void **state)
 		write_everywhere(&rig);
 		rig_lose_caches(&rig, 1, 2);
 		wait_until(&rig, all_proven);
-		wait_until(&rig, all_clean);	/* which takes a flush, that nobody is told of */
+		wait_until(&rig, all_clean); /* which takes a flush, that nobody is told of */
 		fake_member_cut(&rig.members[1], true);
 		for (int i = 0; i < 2000; i++) {
 			rig_step(&rig);
@@ -65,7 +71,7 @@ test_a_loss_that_was_made_up_for_is_not_doubted_again(void **state)
 		assert_int_equal(rig.last_error, -EIO);
 		rig_submit(&rig, REQUEST_FLUSH, 0, 0, false);
 		rig_drain(&rig);
-		assert_int_equal(rig.failed, 1);	/* once */
+		assert_int_equal(rig.failed, 1); /* once */
 		rig_stop(&rig);
 		rig_free(&rig);
 	}
@@ -79,7 +85,9 @@ few_are_suspect(struct rig *rig)
 	return rig_status(rig).regions_suspect <= suspect_limit;
 }
 
-/* Two lose theirs together, and what was written is proven, but most of the volume was never written, nor proven. */
+/* Two lose theirs together, and what was written is proven, but most of the volume was never
+ * written, nor proven.
+ */
 static void
 test_a_cache_is_made_up_for_while_a_first_resync_goes_on(void **state)
 {
@@ -88,14 +96,15 @@ test_a_cache_is_made_up_for_while_a_first_resync_goes_on(void **state)
 	for (uint64_t seed = 1610; seed < 1614; seed++) {
 		struct rig rig;
 
-		rig_init_many_regions(&rig, 5, 4, 96u << 10, seed);	/* 8 rows */
+		rig_init_many_regions(&rig, 5, 4, 96u << 10, seed); /* 8 rows */
 		rig.options.grace_ms = 1000;
 		set_caches(&rig, true);
 		rig_start_active(&rig);
 		engine_set_rates(rig.engine, 1, 1);
 		write_everywhere(&rig);
 		rig_lose_caches(&rig, 1, 2);
-		suspect_limit = rig_status(&rig).regions_suspect - 64;	/* written ones come first */
+		/* written ones come first */
+		suspect_limit = rig_status(&rig).regions_suspect - 64;
 		engine_set_rates(rig.engine, 1 << 20, 1 << 20);
 		wait_until(&rig, few_are_suspect);
 		engine_set_rates(rig.engine, 1, 1);
@@ -114,8 +123,9 @@ test_a_cache_is_made_up_for_while_a_first_resync_goes_on(void **state)
 	assert_true(lost > 0);
 }
 
-/* Level 6 with one member out: what a resync has just made of rows that were never written is lost with a cache, in P only.  P and Q
- * don't fit each other then, so what is written there must not be made from both as they stand.
+/* Level 6 with one member out: what a resync has just made of rows that were never written is lost
+ * with a cache, in P only.  P and Q don't fit each other then, so what is written there must not be
+ * made from both as they stand.
  */
 static void
 test_parity_that_a_cache_took_along_is_not_believed(void **state)
@@ -131,7 +141,8 @@ test_parity_that_a_cache_took_along_is_not_believed(void **state)
 		rig.options.resync_rows_max = 8;
 		rig.step_ms_max = 1;
 		rig_start_active(&rig);
-		rig_submit(&rig, REQUEST_WRITE, 640, 1, false);	/* row 5: it keeps the region from being clean */
+		/* row 5: it keeps the region from being clean */
+		rig_submit(&rig, REQUEST_WRITE, 640, 1, false);
 		for (int i = 0; i < 20000 && rig_status(&rig).resync.done_rows < 64; i++)
 			rig_step(&rig);
 		engine_set_rates(rig.engine, 1, 1);
@@ -186,7 +197,9 @@ step_until(struct rig *rig, bool (*met)(struct rig *rig))
 	assert_true(met(rig));
 }
 
-/* In each column of a row one chunk is written, so that of the others what is made of them has to stay what it is. */
+/* In each column of a row one chunk is written, so that of the others what is made of them has to
+ * stay what it is.
+ */
 static void
 write_in_turns(struct rig *rig)
 {
@@ -200,8 +213,9 @@ write_in_turns(struct rig *rig)
 	rig_drain(rig);
 }
 
-/* As many are out as the level bears, and one of them has been filled again when another that is needed loses the parity that a resync
- * has just made of rows that nobody wrote.  What parity makes of them then is not what the target has.
+/* As many are out as the level bears, and one of them has been filled again when another that is
+ * needed loses the parity that a resync has just made of rows that nobody wrote.  What parity makes
+ * of them then is not what the target has.
  */
 static uint64_t
 lose_parity_beside_target(int level, uint64_t seed)
@@ -216,7 +230,8 @@ lose_parity_beside_target(int level, uint64_t seed)
 	rig.step_ms_max = 1;
 	rig_start_active(&rig);
 	engine_set_rates(rig.engine, 1, 1);
-	rig_submit(&rig, REQUEST_WRITE, 640, 1, false);		/* so that its region is not called unwritten any more */
+	/* so that its region is not called unwritten any more */
+	rig_submit(&rig, REQUEST_WRITE, 640, 1, false);
 	rig_drain(&rig);
 	rig_submit(&rig, REQUEST_FLUSH, 0, 0, false);
 	rig_drain(&rig);
@@ -298,7 +313,9 @@ submit_not_told(struct rig *rig, enum not_told what)
 		rig_submit(rig, what == FUA_ZEROS ? REQUEST_ZERO : REQUEST_WRITE, 64, 64, true);
 }
 
-/* It failed, was told in place of the flush, and the flush that came behind it said that all was there. */
+/* It failed, was told in place of the flush, and the flush that came behind it said that all was
+ * there.
+ */
 static void
 test_a_loss_is_told_to_a_flush_and_to_nobody_else(void **state)
 {
@@ -324,7 +341,7 @@ test_a_loss_is_told_to_a_flush_and_to_nobody_else(void **state)
 		assert_int_equal(rig.last_error, -EIO);
 		rig_submit(&rig, REQUEST_FLUSH, 0, 0, false);
 		rig_drain(&rig);
-		assert_int_equal(rig.failed, 1);	/* once */
+		assert_int_equal(rig.failed, 1); /* once */
 		rig_stop(&rig);
 		rig_free(&rig);
 	}
@@ -358,7 +375,9 @@ test_a_device_that_lost_writes_without_a_cache_is_filled_anew(void **state)
 	assert_true(lost > 0);
 }
 
-/* It was taken out before it said so, and waits for an administrator.  A gateway that starts anew has not heard it. */
+/* It was taken out before it said so, and waits for an administrator.  A gateway that starts anew
+ * has not heard it.
+ */
 static void
 test_a_device_that_lost_writes_while_it_was_out_is_filled_anew(void **state)
 {
@@ -396,7 +415,9 @@ test_a_device_that_lost_writes_while_it_was_out_is_filled_anew(void **state)
 	assert_true(lost > 0);
 }
 
-/* It answered once more while it was on its way out, and that it was is on record only when it has gone for good. */
+/* It answered once more while it was on its way out, and that it was is on record only when it has
+ * gone for good.
+ */
 static void
 say_it_on_the_way_out(struct rig *rig, struct tap *tap)
 {
@@ -460,7 +481,9 @@ test_what_a_device_said_before_it_was_gone_is_on_record(void **state)
 	assert_true(lost > 0);
 }
 
-/* What its cache held is gone, and nobody could make up for it.  It goes before anybody flushed: the next flush says so all the same. */
+/* What its cache held is gone, and nobody could make up for it.  It goes before anybody flushed:
+ * the next flush says so all the same.
+ */
 static void
 test_a_loss_is_told_although_its_member_went(void **state)
 {
@@ -471,7 +494,7 @@ test_a_loss_is_told_although_its_member_went(void **state)
 
 		rig_init(&rig, 5, 4, 16384, 2u << 20, seed);
 		set_caches(&rig, true);
-		rig.members[2].disk.write_cache = false;	/* it loses nothing */
+		rig.members[2].disk.write_cache = false; /* it loses nothing */
 		rig_start_active(&rig);
 		write_everywhere(&rig);
 		fake_member_power_loss(&rig.members[1], true);
@@ -490,14 +513,14 @@ test_a_loss_is_told_although_its_member_went(void **state)
 		assert_int_equal(rig.last_error, -EIO);
 		rig_submit(&rig, REQUEST_FLUSH, 0, 0, false);
 		rig_drain(&rig);
-		assert_int_equal(rig.failed, 1);	/* once */
+		assert_int_equal(rig.failed, 1); /* once */
 		rig_stop(&rig);
 		rig_free(&rig);
 	}
 }
 
-/* A start asks its members by a write of zeros that nobody reads, and that no flush need cover: a session that ends then takes
- * nothing along.
+/* A start asks its members by a write of zeros that nobody reads, and that no flush need cover: a
+ * session that ends then takes nothing along.
  */
 static void
 test_what_a_start_asks_members_with_is_no_loss(void **state)
@@ -509,7 +532,7 @@ test_what_a_start_asks_members_with_is_no_loss(void **state)
 		rig_init(&rig, 5, 4, 16384, LOAD_BYTES, seed);
 		set_caches(&rig, true);
 		set_pace_of_all(&rig, 2000);
-		set_pace(&rig, 3, 9000);	/* the others have answered long before */
+		set_pace(&rig, 3, 9000); /* the others have answered long before */
 		rig_start(&rig);
 		for (int step = 0; step < 2000 && rig.members[1].disk.dirty_count == 0; step++)
 			rig_step(&rig);
@@ -524,7 +547,9 @@ test_what_a_start_asks_members_with_is_no_loss(void **state)
 	}
 }
 
-/* Nor what members are asked with beside one that says it is another's: they have all data, though one of them loses power meanwhile. */
+/* Nor what members are asked with beside one that says it is another's: they have all data, though
+ * one of them loses power meanwhile.
+ */
 static void
 test_what_members_are_asked_with_beside_a_conflict_is_no_loss(void **state)
 {
@@ -540,19 +565,21 @@ test_what_members_are_asked_with_beside_a_conflict_is_no_loss(void **state)
 		rig_drain(&rig);
 		assert_int_equal(rig.members[1].disk.dirty_count, 0);
 		set_deadline_of_all(&rig, 2000000);
-		set_pace(&rig, 3, 300000);	/* the last to answer */
+		set_pace(&rig, 3, 300000); /* the last to answer */
 		rig.members[2].conflicts = true;
-		rig_submit(&rig, REQUEST_WRITE, FIRST_ON_2, 8, false);	/* in a region that is dirty */
+		/* in a region that is dirty */
+		rig_submit(&rig, REQUEST_WRITE, FIRST_ON_2, 8, false);
 		for (int step = 0; step < 2000 && rig.members[1].disk.dirty_count == 0; step++)
 			rig_step(&rig);
 		assert_int_equal(rig.members[1].disk.dirty_count, 1);
 		rig_steps(&rig, 5);
 		fake_member_power_loss(&rig.members[1], true);
-		while (rig_status(&rig).members[2].state == MEMBER_IN_SYNC || rig_status(&rig).members[1].link != LINK_OPEN) {
+		while (rig_status(&rig).members[2].state == MEMBER_IN_SYNC ||
+		       rig_status(&rig).members[1].link != LINK_OPEN) {
 			rig_step(&rig);
 			assert_int_equal(rig_status(&rig).members[1].state, MEMBER_IN_SYNC);
 		}
-		rig_submit(&rig, REQUEST_FLUSH, 0, 0, false);	/* which tells of no loss */
+		rig_submit(&rig, REQUEST_FLUSH, 0, 0, false); /* which tells of no loss */
 		rig_drain(&rig);
 		assert_int_equal(rig_status(&rig).members[1].state, MEMBER_IN_SYNC);
 		rig_verify(&rig);
@@ -561,8 +588,8 @@ test_what_members_are_asked_with_beside_a_conflict_is_no_loss(void **state)
 	}
 }
 
-/* A gateway's crash left copies that differ, and a flush covered both.  Whoever reads has one of them written over the other: that is
- * no safer than any write, and with a cache it goes.
+/* A gateway's crash left copies that differ, and a flush covered both.  Whoever reads has one of
+ * them written over the other: that is no safer than any write, and with a cache it goes.
  */
 static void
 test_a_copy_that_a_read_settled_can_go_with_a_cache(void **state)
@@ -584,7 +611,8 @@ test_a_copy_that_a_read_settled_can_go_with_a_cache(void **state)
 		rig_crash(&rig);
 		speed_up(&rig);
 		rig.options.grace_ms = 1000;
-		rig.options.sync_rate_min = rig.options.sync_rate_max = 1;	/* it comes there late */
+		/* it comes there late */
+		rig.options.sync_rate_min = rig.options.sync_rate_max = 1;
 		rig_start(&rig);
 		assert_true(rig_wait(&rig, VOLUME_ACTIVE, 20000));
 		rig_submit(&rig, REQUEST_FLUSH, 0, 0, false);
@@ -610,7 +638,9 @@ test_a_copy_that_a_read_settled_can_go_with_a_cache(void **state)
 	assert_true(lost > 0);
 }
 
-/* A member that is sent away, and loses its power before its session has ended, is needed after all.  Its eviction had begun by then. */
+/* A member that is sent away, and loses its power before its session has ended, is needed after
+ * all.  Its eviction had begun by then.
+ */
 static void
 test_a_cache_can_go_while_its_session_is_being_closed(void **state)
 {
@@ -658,7 +688,9 @@ hold_by_op(struct tap *tap, const struct backend_io *io)
 	return io->op == *(enum backend_op *)tap->owner && of_data ? TAP_HOLD : TAP_PASS;
 }
 
-/* It is sent away while it has this to answer, and does so before its session ends, or not.  Returns what it lost with its power. */
+/* It is sent away while it has this to answer, and does so before its session ends, or not. 
+ * Returns what it lost with its power.
+ */
 static uint64_t
 lose_cache_with(struct rig *rig, struct tap *tap, enum backend_op op, bool answers, uint64_t seed)
 {
@@ -677,7 +709,8 @@ lose_cache_with(struct rig *rig, struct tap *tap, enum backend_op op, bool answe
 		rig_drain(rig);
 	}
 	tap->judge = hold_by_op;
-	rig_submit(rig, op == BACKEND_WRITE ? REQUEST_WRITE : REQUEST_FLUSH, 0, op == BACKEND_WRITE ? 96 : 0, false);
+	rig_submit(rig, op == BACKEND_WRITE ? REQUEST_WRITE : REQUEST_FLUSH, 0,
+		   op == BACKEND_WRITE ? 96 : 0, false);
 	for (int i = 0; i < 50 && tap->held_count == 0; i++)
 		rig_step(rig);
 	assert_int_equal(tap->held_count, 1);
@@ -709,7 +742,9 @@ lose_cache_with(struct rig *rig, struct tap *tap, enum backend_op op, bool answe
 	return rig->members[1].counts.sectors_lost - lost;
 }
 
-/* The same while it has a flush to answer, which covers nothing, or a write, which may be in its cache by then. */
+/* The same while it has a flush to answer, which covers nothing, or a write, which may be in its
+ * cache by then.
+ */
 static void
 test_a_cache_can_go_with_what_its_member_has_not_answered(void **state)
 {
@@ -718,9 +753,10 @@ test_a_cache_can_go_with_what_its_member_has_not_answered(void **state)
 	(void)state;
 	for (uint64_t seed = 1668; seed < 1684; seed++) {
 		struct rig rig;
-		struct tap tap;		/* until the rig has stopped */
+		struct tap tap; /* until the rig has stopped */
 		const bool writes = seed % 2;
-		const uint64_t gone = lose_cache_with(&rig, &tap, writes ? BACKEND_WRITE : BACKEND_FLUSH, writes, seed);
+		const uint64_t gone = lose_cache_with(
+			&rig, &tap, writes ? BACKEND_WRITE : BACKEND_FLUSH, writes, seed);
 
 		lost += gone;
 		if (gone > 0 || !writes) {
@@ -733,14 +769,18 @@ test_a_cache_can_go_with_what_its_member_has_not_answered(void **state)
 	assert_true(lost > 0);
 }
 
-/* What a member's first log-in says of its cache is about the time before: nobody had its reservation then. */
+/* What a member's first log-in says of its cache is about the time before: nobody had its
+ * reservation then.
+ */
 static void
 hide_what_was(struct fake_member *member)
 {
 	member->cache_kept = false;
 }
 
-/* With something in its cache, which lives on.  Whether it stays in sync: a fake member can tell that, two times of three. */
+/* With something in its cache, which lives on.  Whether it stays in sync: a fake member can tell
+ * that, two times of three.
+ */
 static bool
 stays_in_sync_without_a_session(struct rig *rig, int slot, struct fake_member *member)
 {
@@ -807,8 +847,8 @@ test_a_cache_of_a_new_member_is_believed_to_live_on(void **state)
 	assert_true(kept > 0);
 }
 
-/* Two lose their caches together, and a flush has told of it, but what they lost is not proven yet: nothing of it can be made without a third
- * that loses its own, so that one stays.
+/* Two lose their caches together, and a flush has told of it, but what they lost is not proven yet:
+ * nothing of it can be made without a third that loses its own, so that one stays.
  */
 static void
 test_a_cache_is_not_made_up_for_because_its_loss_was_told(void **state)
@@ -828,7 +868,8 @@ test_a_cache_is_not_made_up_for_because_its_loss_was_told(void **state)
 		rig_drain(&rig);
 		assert_int_equal(rig.failed, 1);
 		assert_false(all_proven(&rig));
-		rig_submit(&rig, REQUEST_WRITE, 6720, 96, false);	/* another row, as a whole */
+		/* another row, as a whole */
+		rig_submit(&rig, REQUEST_WRITE, 6720, 96, false);
 		rig_drain(&rig);
 		fake_member_power_loss(&rig.members[3], true);
 		rig_steps(&rig, 2000);

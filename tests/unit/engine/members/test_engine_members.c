@@ -1,5 +1,5 @@
-/* test_engine_members.c - members that return, are replaced and repaired: one scenario each, on fake members.
- * The simulator draws such things at random; these say by name what is promised.
+/* test_engine_members.c - members that return, are replaced and repaired: one scenario each, on
+ * fake members.  The simulator draws such things at random; these say by name what is promised.
  */
 #include "scenario.h"
 
@@ -62,7 +62,7 @@ test_member_that_returns_copies_stale_regions_only(void **state)
 
 	start(&rig, 501);
 	wait_until(&rig, all_proven);
-	rig_steps(&rig, 4000);		/* marks are cleared */
+	rig_steps(&rig, 4000); /* marks are cleared */
 	fake_member_cut(&rig.members[2], false);
 	rig_submit(&rig, REQUEST_WRITE, 0, 64, false);
 	rig_drain(&rig);
@@ -76,7 +76,8 @@ test_member_that_returns_copies_stale_regions_only(void **state)
 	status = rig_status(&rig);
 	assert_int_equal(status.members[2].state, MEMBER_IN_SYNC);
 	/* One region of 64 rows was written: no more than that was copied. */
-	assert_in_range(status.members[2].written_bytes - before, 64 * 16384, 64 * 16384 + (512 << 10));
+	assert_in_range(status.members[2].written_bytes - before, 64 * 16384,
+			64 * 16384 + (512 << 10));
 	wait_until(&rig, all_proven);
 	assert_int_equal(rig_parity_faults(&rig), 0);
 	finish(&rig);
@@ -238,7 +239,8 @@ test_unreadable_sector_during_a_rebuild_loses_that_piece_only(void **state)
 	assert_int_equal(count, 2);
 	rig.errors_allowed = true;
 	for (int i = 0; i < count; i++)
-		rig_submit(&rig, REQUEST_READ, range[i].offset_bytes / 512, range[i].length_bytes / 512, false);
+		rig_submit(&rig, REQUEST_READ, range[i].offset_bytes / 512,
+			   range[i].length_bytes / 512, false);
 	rig_drain(&rig);
 	assert_int_equal(rig.failed, 2);
 	assert_int_equal(rig.last_error, -ENODATA);
@@ -260,7 +262,9 @@ test_unreadable_sector_during_a_rebuild_loses_that_piece_only(void **state)
 	fake_member_free(&rig.members[4]);
 }
 
-/* What is written for a lost piece, zeros and parity that fits, may be lost in part with a cache: that has to be noticed. */
+/* What is written for a lost piece, zeros and parity that fits, may be lost in part with a cache:
+ * that has to be noticed.
+ */
 static void
 test_cache_that_is_lost_after_a_piece_leaves_no_wrong_parity(void **state)
 {
@@ -285,7 +289,8 @@ test_cache_that_is_lost_after_a_piece_leaves_no_wrong_parity(void **state)
 		assert_int_equal(rig_status(&rig).lost_bytes, 2 * 4096);
 		rig_steps(&rig, steps);
 		fake_member_power_loss(&rig.members[2], true);
-		rig.errors_allowed = true;	/* what may be lost then is not what is tested here */
+		/* what may be lost then is not what is tested here */
+		rig.errors_allowed = true;
 		wait_until(&rig, all_in_sync);
 		wait_until(&rig, all_proven);
 		assert_int_equal(faults_with(&rig, 0, 4), 0);
@@ -322,7 +327,9 @@ test_a_piece_lost_of_32_members_is_recorded(void **state)
 	rig_free(&rig);
 }
 
-/* The first refusal sends it away; what it refuses after that is no more an error to anybody than the first. */
+/* The first refusal sends it away; what it refuses after that is no more an error to anybody than
+ * the first.
+ */
 static void
 test_a_member_that_refuses_many_writes_at_once_costs_no_request(void **state)
 {
@@ -382,8 +389,8 @@ test_lost_extents_survive_a_restart_and_can_be_accepted(void **state)
 	rig_free(&rig);
 }
 
-/* Accepted, but a member that hangs has it on record yet, and counts after a crash: what is written there is not
- * acknowledged before it has not.
+/* Accepted, but a member that hangs has it on record yet, and counts after a crash: what is written
+ * there is not acknowledged before it has not.
  */
 static void
 test_write_waits_for_what_is_being_accepted(void **state)
@@ -406,7 +413,7 @@ test_write_waits_for_what_is_being_accepted(void **state)
 	wait_until(&rig, all_in_sync);
 	assert_int_equal(engine_lost_list(rig.engine, 0, range, 8), 2);
 	sector = range[0].offset_bytes / 512;
-	rig_submit(&rig, REQUEST_WRITE, sector + 8, 1, false);	/* marks the region */
+	rig_submit(&rig, REQUEST_WRITE, sector + 8, 1, false); /* marks the region */
 	rig_drain(&rig);
 	fake_member_hang(&rig.members[4]);
 	accepted_bytes = -1;
@@ -418,7 +425,7 @@ test_write_waits_for_what_is_being_accepted(void **state)
 	assert_true(accepted_bytes >= 0);
 	assert_int_equal(accepted_bytes, 2 * 4096);
 	fake_member_continue(&rig.members[4]);
-	for (int i = 0; i < 2; i++)	/* accepted means: whatever stands there */
+	for (int i = 0; i < 2; i++) /* accepted means: whatever stands there */
 		rig_submit(&rig, REQUEST_WRITE, range[i].offset_bytes / 512, 8, false);
 	rig_drain(&rig);
 	finish(&rig);
@@ -497,7 +504,8 @@ test_reads_are_not_hedged_where_all_are_slow(void **state)
 	}
 	for (int i = 0; i < 80; i++) {
 		if (i == 40)
-			hedged = rig_status(&rig).reads_hedged;	/* until then it has to learn how slow they are */
+			/* until then it has to learn how slow they are */
+			hedged = rig_status(&rig).reads_hedged;
 		rig_submit(&rig, REQUEST_READ, (uint64_t)(i % 40) * 8, 8, false);
 		rig_drain(&rig);
 	}

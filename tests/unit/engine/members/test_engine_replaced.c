@@ -1,5 +1,6 @@
-/* test_engine_replaced.c - a place changes hands durably first (docs/design/members.md): whoever a superblock on some member
- * trusts has every write that was acknowledged, at every moment of a replacement.
+/* test_engine_replaced.c - a place changes hands durably first (docs/design/members.md): whoever a
+ * superblock on some member trusts has every write that was acknowledged, at every moment of a
+ * replacement.
  */
 #include "engine/life/engine.h"
 #include "rig.h"
@@ -16,8 +17,8 @@
 #include <cmocka.h>
 
 #define LOAD_BYTES (2ull << 20)
-#define SPARE 4			/* rig->members[] of the spare, and its slot */
-#define ROLE 1			/* whose place it takes */
+#define SPARE 4 /* rig->members[] of the spare, and its slot */
+#define ROLE 1	/* whose place it takes */
 #define DATA_OFFSET (4u << 20)
 
 static char why[256];
@@ -25,16 +26,18 @@ static char why[256];
 struct world {
 	struct rig rig;
 	struct tap taps[SPARE + 1];
-	uint32_t held_for;	/* of these members, superblocks that give the place away are held */
+	/* of these members, superblocks that give the place away are held */
+	uint32_t held_for;
 	uint32_t refused_for;
-	uint32_t all_held_for;	/* of these, all superblocks */
-	bool given;		/* somebody was sent such a superblock */
-	uint64_t refuse_from, refuse_to;	/* and what the spare is sent for this range of it */
-	int refusals;		/* of the latter */
-	bool asks_held;		/* writes by which members are asked for another gateway */
-	bool reads_held;	/* of data, from the former */
-	int late_result;	/* so they are answered when its session is being given back */
-	int late;		/* how many were */
+	uint32_t all_held_for; /* of these, all superblocks */
+	bool given;	       /* somebody was sent such a superblock */
+	/* and what the spare is sent for this range of it */
+	uint64_t refuse_from, refuse_to;
+	int refusals;	 /* of the latter */
+	bool asks_held;	 /* writes by which members are asked for another gateway */
+	bool reads_held; /* of data, from the former */
+	int late_result; /* so they are answered when its session is being given back */
+	int late;	 /* how many were */
 };
 
 /* Does the superblock say that the spare has the place? */
@@ -46,7 +49,8 @@ gives_place(const struct world *world, const struct backend_io *io)
 
 	(void)world;
 	memset(spare, 0x50 + SPARE, sizeof(spare));
-	return tap_superblock(io, block) && superblock_decode(block, &superblock, NULL) == SUPERBLOCK_OK &&
+	return tap_superblock(io, block) &&
+	       superblock_decode(block, &superblock, NULL) == SUPERBLOCK_OK &&
 	       memcmp(superblock.member_uuids[ROLE], spare, sizeof(spare)) == 0;
 }
 
@@ -56,16 +60,18 @@ judge(struct tap *tap, const struct backend_io *io)
 	struct world *world = tap->owner;
 	const int index = (int)(tap - world->taps);
 
-	if (index == SPARE && io->op != BACKEND_READ && io->op != BACKEND_FLUSH && io->offset_bytes < world->refuse_to &&
-	    io->offset_bytes >= world->refuse_from) {
+	if (index == SPARE && io->op != BACKEND_READ && io->op != BACKEND_FLUSH &&
+	    io->offset_bytes < world->refuse_to && io->offset_bytes >= world->refuse_from) {
 		world->refusals++;
 		return TAP_REFUSE;
 	}
 	if (world->asks_held && io->op == BACKEND_WRITE && io->offset_bytes == LAYOUT_ASK_OFFSET)
 		return TAP_HOLD;
-	if (world->reads_held && index == ROLE && io->op == BACKEND_READ && io->offset_bytes >= DATA_OFFSET)
+	if (world->reads_held && index == ROLE && io->op == BACKEND_READ &&
+	    io->offset_bytes >= DATA_OFFSET)
 		return TAP_HOLD;
-	if ((world->all_held_for & (1u << index)) && io->op == BACKEND_WRITE && io->offset_bytes < LAYOUT_MAP_OFFSET)
+	if ((world->all_held_for & (1u << index)) && io->op == BACKEND_WRITE &&
+	    io->offset_bytes < LAYOUT_MAP_OFFSET)
 		return TAP_HOLD;
 	if (!gives_place(world, io))
 		return TAP_PASS;
@@ -93,7 +99,9 @@ load(struct rig *rig, int requests, int depth)
 	}
 }
 
-/* A volume of four and a spare that is to replace a member which is in sync.  Level 5, or 1 with 2 + 2 copies' worth. */
+/* A volume of four and a spare that is to replace a member which is in sync.  Level 5, or 1 with 2
+ * + 2 copies' worth.
+ */
 static void
 start(struct world *world, int level, int members, uint64_t seed)
 {
@@ -174,9 +182,10 @@ test_write_acknowledged_before_the_superblocks_know_is_on_both(void **state)
 	for (uint64_t seed = 1; seed <= 12; seed++) {
 		start(&world, 5, 4, seed);
 		replace_until_given(&world, ~0u);
-		rig_steps(&world.rig, 200);	/* what is under way ends as far as it can */
+		rig_steps(&world.rig, 200); /* what is under way ends as far as it can */
 		crash(&world);
-		start_with_spare(&world);	/* the superblocks of before: the former is trusted */
+		/* the superblocks of before: the former is trusted */
+		start_with_spare(&world);
 		finish(&world);
 	}
 }
@@ -204,7 +213,7 @@ test_new_member_lost_before_its_place_is_durable_gives_it_back(void **state)
 
 	for (uint64_t seed = 200; seed < 208; seed++) {
 		start(&world, 5, 4, seed);
-		replace_until_given(&world, 0xE);	/* it and member 0 take the superblock */
+		replace_until_given(&world, 0xE); /* it and member 0 take the superblock */
 		rig_steps(&world.rig, 20);
 		fake_member_cut(&world.rig.members[SPARE], false);
 		rig_steps(&world.rig, 5);
@@ -240,8 +249,10 @@ test_new_member_that_refuses_its_superblock_does_not_get_the_place(void **state)
 	assert_int_equal(rig_status(&world.rig).members[ROLE].state, MEMBER_IN_SYNC);
 	assert_true(rig_status(&world.rig).members[SPARE].state != MEMBER_IN_SYNC);
 	world.refused_for = 0;
-	assert_int_equal(engine_readmit(world.rig.engine, SPARE, why), 0);	/* not before somebody says so */
-	for (int i = 0; i < 30000 && rig_status(&world.rig).members[SPARE].state != MEMBER_IN_SYNC; i++)
+	/* not before somebody says so */
+	assert_int_equal(engine_readmit(world.rig.engine, SPARE, why), 0);
+	for (int i = 0; i < 30000 && rig_status(&world.rig).members[SPARE].state != MEMBER_IN_SYNC;
+	     i++)
 		load(&world.rig, 1, 4);
 	assert_int_equal(rig_status(&world.rig).members[SPARE].role, ROLE);
 	rig_drain(&world.rig);
@@ -249,8 +260,13 @@ test_new_member_that_refuses_its_superblock_does_not_get_the_place(void **state)
 }
 
 /* What it refuses: its marks, its superblock, rows, and rows when others are on it already. */
-static const struct { uint64_t from, to; } refused[] = {
-	{ LAYOUT_MAP_OFFSET, UINT64_MAX }, { 0, LAYOUT_MAP_OFFSET }, { 4u << 20, UINT64_MAX }, { 6u << 20, UINT64_MAX },
+static const struct {
+	uint64_t from, to;
+} refused[] = {
+	{ LAYOUT_MAP_OFFSET, UINT64_MAX },
+	{ 0, LAYOUT_MAP_OFFSET },
+	{ 4u << 20, UINT64_MAX },
+	{ 6u << 20, UINT64_MAX },
 };
 
 static void
@@ -283,14 +299,17 @@ test_chosen_spare_that_refuses_writes_is_given_up(void **state)
 		assert_int_equal(rig_status(rig).members[ROLE].state, MEMBER_IN_SYNC);
 		assert_int_equal(rig_status(rig).members[slot].state, MEMBER_FAULTY);
 		assert_non_null(strstr(rig_status(rig).members[slot].reason, "administrator"));
-		/* Mended, and taken back: one whose place was on record goes on, another is a spare again. */
+		/* Mended, and taken back: one whose place was on record goes on, another is a spare
+		 * again.
+		 */
 		world.refuse_to = 0;
 		assert_int_equal(engine_readmit(rig->engine, slot, why), 0);
 		rig_steps(rig, 100);
 		assert_true(what != 3 || rig_status(rig).members[slot].state != MEMBER_SPARE);
 		if (rig_status(rig).members[slot].state == MEMBER_SPARE)
 			assert_int_equal(engine_replace(rig->engine, ROLE, slot, why), 0);
-		for (int i = 0; i < 30000 && rig_status(rig).members[slot].state != MEMBER_IN_SYNC; i++)
+		for (int i = 0; i < 30000 && rig_status(rig).members[slot].state != MEMBER_IN_SYNC;
+		     i++)
 			load(rig, 1, 4);
 		assert_int_equal(rig_status(rig).members[slot].state, MEMBER_IN_SYNC);
 		assert_int_equal(rig_status(rig).members[slot].role, ROLE);
@@ -347,7 +366,8 @@ test_spare_that_refuses_writes_makes_way_for_the_next(void **state)
 		assert_int_equal(world.refusals, refusals);
 		assert_int_equal(rig_status(rig).members[SPARE].state, MEMBER_FAULTY);
 		rig_mark_spare(rig, SPARE + 1, RIG_MEMBER_BYTES);
-		assert_int_equal(engine_attach(rig->engine, &rig->members[SPARE + 1].backend, why), SPARE + 1);
+		assert_int_equal(engine_attach(rig->engine, &rig->members[SPARE + 1].backend, why),
+				 SPARE + 1);
 		for (int i = 0; i < 60000 && rig_status(rig).state != VOLUME_ACTIVE; i++)
 			rig_step(rig);
 		assert_int_equal(rig_status(rig).members[SPARE + 1].state, MEMBER_IN_SYNC);
@@ -366,7 +386,7 @@ test_former_may_fall_silent_while_the_place_changes_hands(void **state)
 		replace_until_given(&world, 0x5);
 		fake_member_cut(&world.rig.members[ROLE], true);
 		rig_steps(&world.rig, 100);
-		if (seed & 1) {		/* and the new one too: it gives the place back */
+		if (seed & 1) { /* and the new one too: it gives the place back */
 			fake_member_cut(&world.rig.members[SPARE], true);
 			rig_steps(&world.rig, 5);
 		}
@@ -404,7 +424,8 @@ test_other_member_may_be_evicted_while_the_place_changes_hands(void **state)
 			rig_drain(&world.rig);
 		if (seed & 1) {
 			world.rig.members[3].reachable = true;
-			world.rig.errors_allowed = true;	/* what was under way while it was out */
+			/* what was under way while it was out */
+			world.rig.errors_allowed = true;
 			start_with_spare(&world);
 		}
 		finish(&world);
@@ -420,11 +441,11 @@ test_empty_place_is_taken_durably_too(void **state)
 		struct rig *rig = &world.rig;
 
 		start(&world, 5, 4, seed);
-				fake_member_cut(&rig->members[ROLE], false);
+		fake_member_cut(&rig->members[ROLE], false);
 		load(rig, 300, 8);
 		rig_drain(rig);
 		world.held_for = (uint32_t)seed & 0x1F;
-		(void)attach(&world);		/* it is wanted at once */
+		(void)attach(&world); /* it is wanted at once */
 		for (int i = 0; i < 200000 && !world.given; i++)
 			load(rig, 1, 16);
 		rig_steps(rig, 20);
@@ -452,9 +473,9 @@ test_stop_while_the_place_changes_hands_ends(void **state)
 	struct world world;
 
 	start(&world, 5, 4, 700);
-	replace_until_given(&world, 0x2D);	/* never let go */
+	replace_until_given(&world, 0x2D); /* never let go */
 	rig_steps(&world.rig, 50);
-	world.rig.errors_allowed = true;	/* what is cut off */
+	world.rig.errors_allowed = true; /* what is cut off */
 	rig_stop(&world.rig);
 	for (int i = 0; i <= SPARE; i++)
 		tap_drop(&world.taps[i]);
@@ -478,8 +499,9 @@ test_copies_change_hands_durably_too(void **state)
 	}
 }
 
-/* Level 6, never written rows whose P and Q don't fit each other.  What is copied to the target while one is out is made
- * from one of them; when a second goes, both are needed, and say something else.
+/* Level 6, never written rows whose P and Q don't fit each other.  What is copied to the target
+ * while one is out is made from one of them; when a second goes, both are needed, and say something
+ * else.
  */
 static void
 test_what_was_copied_before_parity_defined_it_is_copied_again(void **state)
@@ -517,8 +539,9 @@ test_what_was_copied_before_parity_defined_it_is_copied_again(void **state)
 	}
 }
 
-/* The link of the gateway breaks and comes back, to the new member first: nobody is evicted meanwhile, and those that were sent
- * away although they answer are taken back.  The new member is none of them: its place is another's again.
+/* The link of the gateway breaks and comes back, to the new member first: nobody is evicted
+ * meanwhile, and those that were sent away although they answer are taken back.  The new member is
+ * none of them: its place is another's again.
  */
 static void
 test_new_member_that_gives_its_place_back_is_not_kept(void **state)
@@ -539,22 +562,25 @@ test_new_member_that_gives_its_place_back_is_not_kept(void **state)
 		world.held_for = 0;
 		for (int i = 0; i < SPARE; i++)
 			rig->members[i].reachable = true;
-		rig->errors_allowed = true;	/* a flush, for the caches of all are in doubt */
+		rig->errors_allowed = true; /* a flush, for the caches of all are in doubt */
 		load(rig, 2000, 16);
 		rig_drain(rig);
 		rig->errors_allowed = false;
-		for (int i = 0; i < 30000 && rig_status(rig).members[SPARE].state != MEMBER_IN_SYNC; i++)
-			load(rig, 1, 4);	/* it is still wanted */
+		for (int i = 0; i < 30000 && rig_status(rig).members[SPARE].state != MEMBER_IN_SYNC;
+		     i++)
+			load(rig, 1, 4); /* it is still wanted */
 		rig_drain(rig);
 		assert_int_equal(rig_status(rig).members[SPARE].role, ROLE);
-		assert_true(rig_wait(rig, VOLUME_ACTIVE, 5000));	/* who was back last may have had to catch up */
+		/* who was back last may have had to catch up */
+		assert_true(rig_wait(rig, VOLUME_ACTIVE, 5000));
 		crash(&world);
 		start_with_spare(&world);
 		finish(&world);
 	}
 }
 
-/* What the former refused while it was to go waits for its end.  It stays, so that is sent again. */
+/* What the former refused while it was to go waits for its end.  It stays, so that is sent again.
+ */
 static void
 test_former_that_refused_a_write_and_stays_is_sent_it_again(void **state)
 {
@@ -589,7 +615,9 @@ is_copied(struct rig *rig)
 	       status.rebuild.done_rows == status.rebuild.total_rows;
 }
 
-/* The others are asked first: on levels whose halves can live that member may be all that the other gateway needs. */
+/* The others are asked first: on levels whose halves can live that member may be all that the other
+ * gateway needs.
+ */
 static void
 test_place_does_not_change_hands_while_its_holder_speaks_of_another_gateway(void **state)
 {
@@ -642,7 +670,9 @@ answer_and_release(struct backend *backend)
 	backend->ops->close(backend);
 }
 
-/* It has no place any more, so nobody can say which chunk its answer is about, nor is it taken for one. */
+/* It has no place any more, so nobody can say which chunk its answer is about, nor is it taken for
+ * one.
+ */
 static void
 check_late_answer(int result)
 {
@@ -662,7 +692,7 @@ check_late_answer(int result)
 	for (int i = 0; i < 20000 && !is_copied(rig); i++)
 		rig_step(rig);
 	world.reads_held = true;
-	rig_submit(rig, REQUEST_READ, 40, 8, false);	/* of its chunk of the first row */
+	rig_submit(rig, REQUEST_READ, 40, 8, false); /* of its chunk of the first row */
 	for (int i = 0; i < 20000 && world.late == 0; i++)
 		rig_step(rig);
 	assert_int_equal(world.late, 1);
@@ -680,8 +710,9 @@ test_answer_of_a_former_that_comes_late_is_nobodys(void **state)
 	check_late_answer(0);
 }
 
-/* A superblock of before takes its time, so the first that the spare would be sent is the one that gives it the place.  Others have that,
- * and it does not: the place would be nobody's, and one that the level bears beside that is out.
+/* A superblock of before takes its time, so the first that the spare would be sent is the one that
+ * gives it the place.  Others have that, and it does not: the place would be nobody's, and one that
+ * the level bears beside that is out.
  */
 static void
 test_who_is_to_have_a_place_knows_that_it_is_filled_before_it_is(void **state)
@@ -719,7 +750,8 @@ main(void)
 		cmocka_unit_test(test_new_member_lost_before_its_place_is_durable_gives_it_back),
 		cmocka_unit_test(test_new_member_that_gives_its_place_back_is_not_kept),
 		cmocka_unit_test(test_former_that_refused_a_write_and_stays_is_sent_it_again),
-		cmocka_unit_test(test_new_member_that_refuses_its_superblock_does_not_get_the_place),
+		cmocka_unit_test(
+			test_new_member_that_refuses_its_superblock_does_not_get_the_place),
 		cmocka_unit_test(test_chosen_spare_that_refuses_writes_is_given_up),
 		cmocka_unit_test(test_chosen_spare_that_is_taken_out_stays_out),
 		cmocka_unit_test(test_spare_that_refuses_writes_makes_way_for_the_next),
@@ -729,7 +761,8 @@ main(void)
 		cmocka_unit_test(test_stop_while_the_place_changes_hands_ends),
 		cmocka_unit_test(test_copies_change_hands_durably_too),
 		cmocka_unit_test(test_what_was_copied_before_parity_defined_it_is_copied_again),
-		cmocka_unit_test(test_place_does_not_change_hands_while_its_holder_speaks_of_another_gateway),
+		cmocka_unit_test(
+			test_place_does_not_change_hands_while_its_holder_speaks_of_another_gateway),
 		cmocka_unit_test(test_answer_of_a_former_that_comes_late_is_nobodys),
 		cmocka_unit_test(test_who_is_to_have_a_place_knows_that_it_is_filled_before_it_is),
 	};

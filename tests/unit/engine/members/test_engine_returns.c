@@ -1,4 +1,6 @@
-/* test_engine_returns.c - members that come back, and are less than what they were: older, used elsewhere, removed meanwhile. */
+/* test_engine_returns.c - members that come back, and are less than what they were: older, used
+ * elsewhere, removed meanwhile.
+ */
 #include "knowable.h"
 
 static char why[256];
@@ -16,7 +18,9 @@ something_is_lost(struct rig *rig)
 	return rig_status(rig).lost_bytes > 0;
 }
 
-/* Member 0 takes a row along that was suspect, so that row is lost, and held by it.  What its chunk reads when it is back. */
+/* Member 0 takes a row along that was suspect, so that row is lost, and held by it.  What its chunk
+ * reads when it is back.
+ */
 static int
 read_what_was_held(bool removed, bool older)
 {
@@ -77,7 +81,8 @@ is_being_filled(struct rig *rig)
 
 /* Member 0 is back, and goes when its marks are durable and before it is sent a superblock. */
 static void
-come_and_go(struct rig *rig, struct tap *tap, enum tap_verdict (*judge)(struct tap *tap, const struct backend_io *io))
+come_and_go(struct rig *rig, struct tap *tap,
+	    enum tap_verdict (*judge)(struct tap *tap, const struct backend_io *io))
 {
 	tap->judge = judge;
 	rig->members[0].reachable = true;
@@ -147,10 +152,15 @@ static enum tap_verdict
 hold_map(struct tap *tap, const struct backend_io *io)
 {
 	(void)tap;
-	return io->op == BACKEND_WRITE && io->offset_bytes >= LAYOUT_MAP_OFFSET && io->offset_bytes < LAYOUT_LOST_OFFSET ? TAP_HOLD : TAP_PASS;
+	return io->op == BACKEND_WRITE && io->offset_bytes >= LAYOUT_MAP_OFFSET &&
+			       io->offset_bytes < LAYOUT_LOST_OFFSET
+		       ? TAP_HOLD
+		       : TAP_PASS;
 }
 
-/* What another gateway leaves on member 0, that starts it alone: a later epoch, as an assembly takes, and one write. */
+/* What another gateway leaves on member 0, that starts it alone: a later epoch, as an assembly
+ * takes, and one write.
+ */
 static void
 use_elsewhere(struct rig *rig, uint64_t sector)
 {
@@ -163,10 +173,12 @@ use_elsewhere(struct rig *rig, uint64_t sector)
 	for (int copy = 0; copy < 2; copy++) {
 		superblock.write_count++;
 		superblock_encode(&superblock, block);
-		disk_write(&rig->members[0].disk, superblock_offset(superblock.write_count), block, sizeof(block), true);
+		disk_write(&rig->members[0].disk, superblock_offset(superblock.write_count), block,
+			   sizeof(block), true);
 	}
 	memset(foreign, 0xF0, sizeof(foreign));
-	disk_write(&rig->members[0].disk, DATA_OFFSET + sector * RIG_SECTOR, foreign, sizeof(foreign), true);
+	disk_write(&rig->members[0].disk, DATA_OFFSET + sector * RIG_SECTOR, foreign,
+		   sizeof(foreign), true);
 }
 
 static void
@@ -191,7 +203,7 @@ test_one_that_goes_before_it_is_sent_a_superblock_is_known_by_its_epoch(void **s
 	rig_submit(&rig, REQUEST_WRITE, 0, 8, true);
 	rig_drain(&rig);
 	rig_stop(&rig);
-	rig_start(&rig);	/* a later epoch than member 0 ever heard of */
+	rig_start(&rig); /* a later epoch than member 0 ever heard of */
 	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 20000));
 	rig_steps(&rig, 3000);
 	come_and_go(&rig, &tap, hold_map);
@@ -228,7 +240,7 @@ test_one_whose_superblock_never_came_is_known_by_its_epoch(void **state)
 	rig_submit(&rig, REQUEST_WRITE, 0, 8, true);
 	rig_drain(&rig);
 	rig_stop(&rig);
-	rig_start(&rig);	/* a later epoch than member 0 ever heard of */
+	rig_start(&rig); /* a later epoch than member 0 ever heard of */
 	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 20000));
 	rig_steps(&rig, 3000);
 	before = rig_superblock(&rig, 0).write_count;
@@ -244,7 +256,7 @@ test_one_whose_superblock_never_came_is_known_by_its_epoch(void **state)
 	tap.judge = NULL;
 	tap_let_go(&tap);
 	rig_steps(&rig, 2000);
-	assert_int_equal(before, rig_superblock(&rig, 0).write_count);	/* it heard nothing */
+	assert_int_equal(before, rig_superblock(&rig, 0).write_count); /* it heard nothing */
 	use_elsewhere(&rig, sector);
 	engine_set_rates(rig.engine, 1u << 30, 1u << 30);
 	rig.members[0].reachable = true;
@@ -296,7 +308,9 @@ test_one_that_is_removed_lacks_what_is_written_before_that_is_on_record(void **s
 	finish(&rig);
 }
 
-/* Member 0 was taken out, and holds rows on record as lost.  What its chunk reads when it is taken back. */
+/* Member 0 was taken out, and holds rows on record as lost.  What its chunk reads when it is taken
+ * back.
+ */
 static int
 read_after_an_image(bool shown)
 {
@@ -322,7 +336,7 @@ read_after_an_image(bool shown)
 	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 5000));
 	wait_until(&rig, something_is_lost);
 	rig_steps(&rig, 5000);
-	assert_int_equal(engine_fail(rig.engine, 0, why), 0);	/* not to be taken back by itself */
+	assert_int_equal(engine_fail(rig.engine, 0, why), 0); /* not to be taken back by itself */
 	rig_steps(&rig, 500);
 	disk_copy(&real, &rig.members[0].disk);
 	if (shown)
@@ -358,7 +372,9 @@ test_a_member_is_believed_though_an_image_of_it_was_there_before(void **state)
 	assert_int_equal(read_after_an_image(true), 0);
 }
 
-/* Its superblock takes long, with a write to this region meanwhile, if any; then what was there before answers in its place. */
+/* Its superblock takes long, with a write to this region meanwhile, if any; then what was there
+ * before answers in its place.
+ */
 static void
 is_put_back(int seed, int region_written, bool stops)
 {
@@ -429,8 +445,8 @@ refuse_superblocks(struct tap *tap, const struct backend_io *io)
 	return tap_superblock(io, block) ? TAP_REFUSE : TAP_PASS;
 }
 
-/* Member 0 is back, and is not heard for long: its own superblock takes long, or a survivor refuses one.  What is written and flushed meanwhile is
- * not lost when the gateway dies.
+/* Member 0 is back, and is not heard for long: its own superblock takes long, or a survivor refuses
+ * one.  What is written and flushed meanwhile is not lost when the gateway dies.
  */
 static void
 flushed_beside_one_that_is_not_heard(int tapped, bool back)
@@ -488,14 +504,18 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_one_that_was_removed_is_not_believed_for_what_is_lost),
-		cmocka_unit_test(test_one_that_goes_before_it_is_sent_a_superblock_is_known_by_its_count),
-		cmocka_unit_test(test_one_that_goes_before_it_is_sent_a_superblock_is_known_by_its_epoch),
+		cmocka_unit_test(
+			test_one_that_goes_before_it_is_sent_a_superblock_is_known_by_its_count),
+		cmocka_unit_test(
+			test_one_that_goes_before_it_is_sent_a_superblock_is_known_by_its_epoch),
 		cmocka_unit_test(test_one_whose_superblock_never_came_is_known_by_its_epoch),
-		cmocka_unit_test(test_one_that_is_removed_lacks_what_is_written_before_that_is_on_record),
+		cmocka_unit_test(
+			test_one_that_is_removed_lacks_what_is_written_before_that_is_on_record),
 		cmocka_unit_test(test_a_member_is_believed_though_an_image_of_it_was_there_before),
 		cmocka_unit_test(test_one_that_is_put_back_before_it_has_its_superblock_is_known),
 		cmocka_unit_test(test_what_was_flushed_beside_one_that_is_not_heard_is_not_lost),
-		cmocka_unit_test(test_what_was_flushed_beside_one_that_refuses_superblocks_is_not_lost),
+		cmocka_unit_test(
+			test_what_was_flushed_beside_one_that_refuses_superblocks_is_not_lost),
 		cmocka_unit_test(test_what_one_is_sent_before_its_superblock_is_copied_again),
 	};
 

@@ -36,7 +36,7 @@ test_member_that_comes_back_smaller_is_not_written_to(void **state)
 	bytes = rig.members[2].capacity_bytes;
 	rig.members[2].capacity_bytes = 5u << 20;
 	fake_member_cut(&rig.members[2], true);
-	rig_steps(&rig, 300);	/* nobody misses it meanwhile, so it is not evicted before */
+	rig_steps(&rig, 300); /* nobody misses it meanwhile, so it is not evicted before */
 	load(&rig, 100);
 	wait_until(&rig, is_degraded);
 	wait_until(&rig, is_told);
@@ -89,14 +89,15 @@ test_a_device_that_has_changed_is_asked_once_at_a_time(void **state)
 	fake_member_cut(&rig.members[0], false);
 	fake_member_cut(&rig.members[1], false);
 	rig.members[3].told_block_bytes = 4096;
-	rig.members[3].refused_offset_bytes = superblock_offset(rig_superblock(&rig, 3).write_count);
+	rig.members[3].refused_offset_bytes =
+		superblock_offset(rig_superblock(&rig, 3).write_count);
 	rig_start(&rig);
 	reads = rig.members[3].reads;
 	until_us = rig.schedule.now_us + 10 * 1000000;
 	for (int i = 0; i < 20000 && rig.schedule.now_us < until_us; i++)
 		rig_step(&rig);
 	assert_true(rig.schedule.now_us >= until_us);
-	assert_in_range(rig.members[3].reads - reads, 2 * 2, 2 * 12);	/* one look a second */
+	assert_in_range(rig.members[3].reads - reads, 2 * 2, 2 * 12); /* one look a second */
 	rig.members[3].told_block_bytes = 0;
 	rig.members[3].refused_offset_bytes = 0;
 	fake_member_cut(&rig.members[0], true);

@@ -17,13 +17,16 @@ static void
 slow_down(struct rig *rig)
 {
 	for (int i = 0; i < rig->count; i++) {
-		rig->members[i].answer_us_min = rig->members[i].answer_us_max = i == 0 ? 20000 : 300000;
+		rig->members[i].answer_us_min = rig->members[i].answer_us_max =
+			i == 0 ? 20000 : 300000;
 		rig->members[i].deadline_us = 2000000;
 	}
 	rig->step_ms_max = 2;
 }
 
-/* engine_run() went round for ever: the flush was repeated until the member's fate was known, and never sent to it. */
+/* engine_run() went round for ever: the flush was repeated until the member's fate was known, and
+ * never sent to it.
+ */
 static void
 test_a_flush_ends_although_the_member_returns_without_a_cache(void **state)
 {
@@ -34,7 +37,8 @@ test_a_flush_ends_although_the_member_returns_without_a_cache(void **state)
 	write_everywhere(&rig);
 	slow_down(&rig);
 	rig.members[0].disk.write_cache = false;
-	fake_member_power_loss(&rig.members[0], true);	/* so that it can't say that it kept what it had */
+	/* so that it can't say that it kept what it had */
+	fake_member_power_loss(&rig.members[0], true);
 	turn(&rig);
 	wait_for_link(&rig, 0, LINK_OPEN);
 	rig_submit(&rig, REQUEST_FLUSH, 0, 0, false);
@@ -51,7 +55,9 @@ test_a_flush_waits_for_an_eviction_under_way(void **state)
 	(void)state;
 	start(&rig, 5, 4, 1502);
 	write_everywhere(&rig);
-	/* One that can't be recorded: until it is, the member counts, and so does what its cache lost. */
+	/* One that can't be recorded: until it is, the member counts, and so does what its cache
+	 * lost.
+	 */
 	rig.members[2].refuse_from_bytes = LAYOUT_SUPERBLOCK_A_OFFSET;
 	rig.members[2].refuse_to_bytes = LAYOUT_MAP_OFFSET;
 	fake_member_power_loss(&rig.members[1], false);
@@ -114,7 +120,9 @@ test_a_flush_that_failed_covers_nothing(void **state)
 	finish(&rig);
 }
 
-/* The survivors may have lost what was written last, and parity then fits nothing: without marks nobody would know. */
+/* The survivors may have lost what was written last, and parity then fits nothing: without marks
+ * nobody would know.
+ */
 static void
 test_a_stop_whose_flush_failed_clears_no_marks(void **state)
 {
@@ -136,8 +144,8 @@ test_a_stop_whose_flush_failed_clears_no_marks(void **state)
 	rig_free(&rig);
 }
 
-/* A member that is sent away has a flush waiting for it when its session ends, and with that its power.  Then it is needed, and
- * stays: the flush it is sent now covers nothing of what it lost.
+/* A member that is sent away has a flush waiting for it when its session ends, and with that its
+ * power.  Then it is needed, and stays: the flush it is sent now covers nothing of what it lost.
  */
 static void
 test_a_flush_that_waits_for_its_member_has_not_covered_anything_yet(void **state)
@@ -161,7 +169,8 @@ test_a_flush_that_waits_for_its_member_has_not_covered_anything_yet(void **state
 		rig.errors_allowed = true;
 		rig.members[2].reachable = true;
 		rig_drain(&rig);
-		assert_int_equal(rig.failed, 1);	/* the flush, and not read: what it lost was not flushed */
+		/* the flush, and not read: what it lost was not flushed */
+		assert_int_equal(rig.failed, 1);
 		assert_int_equal(rig.last_error, -EIO);
 		rig_stop(&rig);
 		rig_free(&rig);
@@ -169,7 +178,9 @@ test_a_flush_that_waits_for_its_member_has_not_covered_anything_yet(void **state
 	assert_true(lost > 0);
 }
 
-/* The session ends before its answer, and for longer than the request waits.  Who reads it later may believe a flush. */
+/* The session ends before its answer, and for longer than the request waits.  Who reads it later
+ * may believe a flush.
+ */
 static void
 test_a_write_that_failed_and_was_done_is_flushed(void **state)
 {
@@ -182,7 +193,7 @@ test_a_write_that_failed_and_was_done_is_flushed(void **state)
 		set_caches(&rig, true);
 		rig.options.queue_limit_ms = 2000;
 		rig_start_active(&rig);
-		rig_submit(&rig, REQUEST_FLUSH, 0, 0, false);	/* of what came before */
+		rig_submit(&rig, REQUEST_FLUSH, 0, 0, false); /* of what came before */
 		rig_drain(&rig);
 		slow_down(&rig);
 		rig.errors_allowed = true;
@@ -203,8 +214,8 @@ test_a_write_that_failed_and_was_done_is_flushed(void **state)
 	assert_true(done > 0);
 }
 
-/* What the cache of one session took and kept stays there when the device says in the next that it has none any more: that is of what
- * it will be sent.
+/* What the cache of one session took and kept stays there when the device says in the next that it
+ * has none any more: that is of what it will be sent.
  */
 static void
 test_what_a_cache_took_is_flushed_after_it_was_switched_off(void **state)
@@ -260,8 +271,8 @@ test_what_a_gateway_left_in_a_cache_is_flushed_after_it_was_switched_off(void **
 	}
 }
 
-/* A member refuses a flush, and is sent away for that.  It loses its power, is needed, and stays: the flush it is sent now covers
- * nothing of what it lost.
+/* A member refuses a flush, and is sent away for that.  It loses its power, is needed, and stays:
+ * the flush it is sent now covers nothing of what it lost.
  */
 static void
 test_a_flush_that_was_refused_covers_nothing(void **state)
@@ -329,7 +340,9 @@ test_a_flush_that_met_a_conflict_covers_nothing(void **state)
 	assert_true(lost > 0);
 }
 
-/* A write that a session with a cache cut off is given up while one without a cache is being opened: it may be in that cache yet. */
+/* A write that a session with a cache cut off is given up while one without a cache is being
+ * opened: it may be in that cache yet.
+ */
 static void
 test_a_write_given_up_in_another_session_is_flushed(void **state)
 {
@@ -343,7 +356,7 @@ test_a_write_given_up_in_another_session_is_flushed(void **state)
 		set_caches(&rig, true);
 		rig.options.queue_limit_ms = 2000;
 		rig_start_active(&rig);
-		rig_submit(&rig, REQUEST_FLUSH, 0, 0, false);	/* of what came before */
+		rig_submit(&rig, REQUEST_FLUSH, 0, 0, false); /* of what came before */
 		rig_drain(&rig);
 		slow_down(&rig);
 		rig.errors_allowed = true;
@@ -369,7 +382,9 @@ test_a_write_given_up_in_another_session_is_flushed(void **state)
 	assert_true(done > 0);
 }
 
-/* Waits for two members that are silent too long: its initiator hears of that, and may ask again on another path. */
+/* Waits for two members that are silent too long: its initiator hears of that, and may ask again on
+ * another path.
+ */
 static void
 flush_in_vain(struct rig *rig)
 {
@@ -405,7 +420,7 @@ test_a_flush_that_was_not_carried_out_tells_of_no_loss(void **state)
 		assert_int_equal(rig.last_error, -EIO);
 		rig_submit(&rig, REQUEST_FLUSH, 0, 0, false);
 		rig_drain(&rig);
-		assert_int_equal(rig.failed, 2);	/* once */
+		assert_int_equal(rig.failed, 2); /* once */
 		rig_stop(&rig);
 		rig_free(&rig);
 	}
@@ -420,10 +435,12 @@ main(void)
 		cmocka_unit_test(test_a_flush_that_its_session_cut_off_covers_nothing),
 		cmocka_unit_test(test_a_flush_that_failed_covers_nothing),
 		cmocka_unit_test(test_a_stop_whose_flush_failed_clears_no_marks),
-		cmocka_unit_test(test_a_flush_that_waits_for_its_member_has_not_covered_anything_yet),
+		cmocka_unit_test(
+			test_a_flush_that_waits_for_its_member_has_not_covered_anything_yet),
 		cmocka_unit_test(test_a_write_that_failed_and_was_done_is_flushed),
 		cmocka_unit_test(test_what_a_cache_took_is_flushed_after_it_was_switched_off),
-		cmocka_unit_test(test_what_a_gateway_left_in_a_cache_is_flushed_after_it_was_switched_off),
+		cmocka_unit_test(
+			test_what_a_gateway_left_in_a_cache_is_flushed_after_it_was_switched_off),
 		cmocka_unit_test(test_a_flush_that_was_refused_covers_nothing),
 		cmocka_unit_test(test_a_flush_that_met_a_conflict_covers_nothing),
 		cmocka_unit_test(test_a_write_given_up_in_another_session_is_flushed),

@@ -1,12 +1,13 @@
-/* test_engine_knowable.c - what can't be known is never made up, and nothing that can be known is given up: rows whose parity
- * proves nothing in a volume that lacks a member, the more so when the table of lost extents is full.
+/* test_engine_knowable.c - what can't be known is never made up, and nothing that can be known is
+ * given up: rows whose parity proves nothing in a volume that lacks a member, the more so when the
+ * table of lost extents is full.
  */
 #include "knowable.h"
 
 static char why[256];
 
-/* The gateway dies when regions 0, 2 and 4 are dirty, with a torn row in the last of them, and is started again without
- * member 0.  The table of lost extents has room for one.
+/* The gateway dies when regions 0, 2 and 4 are dirty, with a torn row in the last of them, and is
+ * started again without member 0.  The table of lost extents has room for one.
  */
 static void
 lose_more_than_fits(struct rig *rig, int level, int count, uint64_t seed)
@@ -40,8 +41,9 @@ waits_for_a_word(struct rig *rig)
 	return strstr(rig_status(rig).rebuild.reason, "overwrite or accept") != NULL;
 }
 
-/* Member 0 is back.  It holds what nobody else knows, and keeps that; but a cache may have taken the last writes along, so somebody
- * has to say that it counts: of what is on record, and of what found no room there.
+/* Member 0 is back.  It holds what nobody else knows, and keeps that; but a cache may have taken
+ * the last writes along, so somebody has to say that it counts: of what is on record, and of what
+ * found no room there.
  */
 static void
 return_to_a_full_table(int level, int count, uint64_t seed)
@@ -82,7 +84,8 @@ test_member_that_lost_nothing_is_taken_at_its_word(void **state)
 		begin(&rig, 5, 4, 830 + (uint64_t)variant);
 		rig_stop(&rig);
 		rig.options.lost_entries_max = variant;
-		rig.options.sync_rate_min = rig.options.sync_rate_max = 1;	/* what is suspect stays so */
+		/* what is suspect stays so */
+		rig.options.sync_rate_min = rig.options.sync_rate_max = 1;
 		rig.members[0].disk.write_cache = false;
 		rig_start_active(&rig);
 		for (uint32_t region = 0; region <= 4; region += 2)
@@ -121,8 +124,8 @@ test_what_a_cache_may_have_lost_stays_lost_whatever_its_member_says_later(void *
 	finish(&rig);
 }
 
-/* It was taken from a member whose cache may have lost it, and nobody has said that this counts.  That the member leaves once more, this
- * time with all that it had answered, makes it no surer.
+/* It was taken from a member whose cache may have lost it, and nobody has said that this counts.
+ * That the member leaves once more, this time with all that it had answered, makes it no surer.
  */
 static void
 test_what_a_cache_may_have_lost_stays_lost_when_its_member_goes_again(void **state)
@@ -145,7 +148,8 @@ test_what_a_cache_may_have_lost_stays_lost_when_its_member_goes_again(void **sta
 	wait_until(&rig, all_in_sync);
 	rig_steps(&rig, 3000);
 	fake_member_cut(&rig.members[0], false);
-	rig_submit(&rig, REQUEST_WRITE, sector_of_row(&rig, row + 1), 1, false);	/* its region is copied again */
+	/* its region is copied again */
+	rig_submit(&rig, REQUEST_WRITE, sector_of_row(&rig, row + 1), 1, false);
 	rig_drain(&rig);
 	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 2000));
 	rig.members[0].reachable = true;
@@ -156,7 +160,9 @@ test_what_a_cache_may_have_lost_stays_lost_when_its_member_goes_again(void **sta
 	rig_free(&rig);
 }
 
-/* Of a row whose redundancy proves nothing only data is written.  Then its member goes, for good: who wrote it is told. */
+/* Of a row whose redundancy proves nothing only data is written.  Then its member goes, for good:
+ * who wrote it is told.
+ */
 static void
 test_a_write_that_nobody_has_is_not_acknowledged(void **state)
 {
@@ -182,10 +188,13 @@ test_a_write_that_nobody_has_is_not_acknowledged(void **state)
 static bool
 others_copied(struct rig *rig)
 {
-	return rig_status(rig).rebuild.reason[0] != '\0' && rig_status(rig).members[4].stale_rows <= 2 * REGION_ROWS;
+	return rig_status(rig).rebuild.reason[0] != '\0' &&
+	       rig_status(rig).members[4].stale_rows <= 2 * REGION_ROWS;
 }
 
-/* A spare holds nothing of them.  It gets all other rows, and the administrator is told what to do about these. */
+/* A spare holds nothing of them.  It gets all other rows, and the administrator is told what to do
+ * about these.
+ */
 static void
 test_spare_waits_for_what_nobody_knows_and_no_longer(void **state)
 {
@@ -206,20 +215,26 @@ test_spare_waits_for_what_nobody_knows_and_no_longer(void **state)
 	assert_int_equal(rig_status(&rig).members[4].stale_rows, 2 * REGION_ROWS);
 	assert_int_equal(read_first_chunk(&rig, row_in(&rig, 2)), -ENODATA);
 	assert_int_equal(read_first_chunk(&rig, row_in(&rig, 4)), -ENODATA);
-	/* All that fails is listed: three regions of which one row in four has parity on the lost member. */
+	/* All that fails is listed: three regions of which one row in four has parity on the lost
+	 * member.
+	 */
 	for (uint64_t from = 0; (count = engine_lost_list(rig.engine, from, range, 16)) > 0;)
 		for (int i = 0; i < count; i++) {
 			bytes += range[i].length_bytes;
 			from = range[i].offset_bytes + range[i].length_bytes;
 		}
 	assert_int_equal(bytes, 3 * (REGION_ROWS * 3 / 4) * CHUNK);
-	/* One of them is accepted as the others make it, which is right there, the other one is written anew. */
-	engine_lost_accept(rig.engine, 2 * REGION_ROWS * 3 * CHUNK, REGION_ROWS * 3 * CHUNK, accepted, NULL);
+	/* One of them is accepted as the others make it, which is right there, the other one is
+	 * written anew.
+	 */
+	engine_lost_accept(rig.engine, 2 * REGION_ROWS * 3 * CHUNK, REGION_ROWS * 3 * CHUNK,
+			   accepted, NULL);
 	rig_steps(&rig, 100);
 	assert_int_equal(*accepted_bytes(), (REGION_ROWS * 3 / 4) * CHUNK);
 	assert_int_equal(read_first_chunk(&rig, row_in(&rig, 2)), 0);
 	assert_int_equal(read_first_chunk(&rig, row_in(&rig, 4)), -ENODATA);
-	rig_submit(&rig, REQUEST_WRITE, sector_of_row(&rig, 4 * REGION_ROWS), REGION_ROWS * 3 * CHUNK_SECTORS, false);
+	rig_submit(&rig, REQUEST_WRITE, sector_of_row(&rig, 4 * REGION_ROWS),
+		   REGION_ROWS * 3 * CHUNK_SECTORS, false);
 	rig_drain(&rig);
 	wait_until(&rig, all_in_sync);
 	accept_all(&rig);
@@ -227,7 +242,9 @@ test_spare_waits_for_what_nobody_knows_and_no_longer(void **state)
 	fake_member_free(&rig.members[4]);
 }
 
-/* What did not fit is recorded as soon as there is room, and from then on is lost in the usual way: known to survive a crash. */
+/* What did not fit is recorded as soon as there is room, and from then on is lost in the usual way:
+ * known to survive a crash.
+ */
 static void
 test_recording_goes_on_when_the_table_has_room_again(void **state)
 {
@@ -253,8 +270,9 @@ test_recording_goes_on_when_the_table_has_room_again(void **state)
 	rig_free(&rig);
 }
 
-/* Level 6 of five, one missing, and its chunk there can't be known: neither P nor Q can be made.  What is written to another's chunk
- * would be on that member alone, though the level bears the loss of one more.  With what is missing on record, P and Q are made.
+/* Level 6 of five, one missing, and its chunk there can't be known: neither P nor Q can be made.
+ * What is written to another's chunk would be on that member alone, though the level bears the loss
+ * of one more.  With what is missing on record, P and Q are made.
  */
 static void
 test_what_one_member_alone_would_hold_is_refused_while_one_more_may_go(void **state)
@@ -298,8 +316,9 @@ test_what_one_member_alone_would_hold_is_refused_while_one_more_may_go(void **st
 	}
 }
 
-/* The table has room for one of three rows that are lost with member 0, which has no cache; what answers in its place is an image of before.  A fill
- * waits for what nobody knows; its session breaks, or the table has room again.
+/* The table has room for one of three rows that are lost with member 0, which has no cache; what
+ * answers in its place is an image of before.  A fill waits for what nobody knows; its session
+ * breaks, or the table has room again.
  */
 static void
 return_as_an_image(bool breaks)
@@ -353,11 +372,14 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_what_one_member_alone_would_hold_is_refused_while_one_more_may_go),
+		cmocka_unit_test(
+			test_what_one_member_alone_would_hold_is_refused_while_one_more_may_go),
 		cmocka_unit_test(test_member_that_returns_to_a_full_table_keeps_what_it_holds),
 		cmocka_unit_test(test_member_that_lost_nothing_is_taken_at_its_word),
-		cmocka_unit_test(test_what_a_cache_may_have_lost_stays_lost_whatever_its_member_says_later),
-		cmocka_unit_test(test_what_a_cache_may_have_lost_stays_lost_when_its_member_goes_again),
+		cmocka_unit_test(
+			test_what_a_cache_may_have_lost_stays_lost_whatever_its_member_says_later),
+		cmocka_unit_test(
+			test_what_a_cache_may_have_lost_stays_lost_when_its_member_goes_again),
 		cmocka_unit_test(test_a_write_that_nobody_has_is_not_acknowledged),
 		cmocka_unit_test(test_spare_waits_for_what_nobody_knows_and_no_longer),
 		cmocka_unit_test(test_recording_goes_on_when_the_table_has_room_again),

@@ -1,4 +1,6 @@
-/* test_engine_lost.c - what is recorded as lost when a member is missing: neither more nor less, and who is believed to hold it. */
+/* test_engine_lost.c - what is recorded as lost when a member is missing: neither more nor less,
+ * and who is believed to hold it.
+ */
 #include "knowable.h"
 
 #include "pure/lost_extent.h"
@@ -22,7 +24,7 @@ test_what_was_lost_after_a_member_left_is_not_taken_from_it(void **state)
 	begin(&rig, 5, 4, 820);
 	row = row_in(&rig, 1);
 	rig_stop(&rig);
-	rig.members[0].disk.write_cache = false;	/* so that what it holds would count */
+	rig.members[0].disk.write_cache = false; /* so that what it holds would count */
 	rig_start_active(&rig);
 	lose_member_0(&rig);
 	rig_submit(&rig, REQUEST_WRITE, sector_of_row(&rig, row), CHUNK_SECTORS, false);
@@ -60,8 +62,8 @@ test_failed_write_of_a_degraded_volume_loses_its_own_row_only(void **state)
 	finish(&rig);
 }
 
-/* What it was filled with is what parity made of rows that did not fit.  That it has become a member since, and left, and is back, makes
- * it none the wiser.
+/* What it was filled with is what parity made of rows that did not fit.  That it has become a
+ * member since, and left, and is back, makes it none the wiser.
  */
 static void
 test_device_that_takes_a_place_does_not_hold_what_was_lost_before(void **state)
@@ -86,13 +88,14 @@ test_device_that_takes_a_place_does_not_hold_what_was_lost_before(void **state)
 	wait_until(&rig, all_in_sync);
 	assert_int_equal(read_first_chunk(&rig, row), -ENODATA);
 	fake_member_cut(&rig.members[4], false);
-	write_in(&rig, 2);		/* its region is copied again */
+	write_in(&rig, 2); /* its region is copied again */
 	rig_submit(&rig, REQUEST_WRITE, sector_of_row(&rig, row + 1), 1, false);
 	rig_drain(&rig);
 	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 2000));
 	rig.members[4].reachable = true;
 	wait_until(&rig, all_in_sync);
-	rig_submit(&rig, REQUEST_READ, sector_of_row(&rig, row), 1, false);	/* was written anew */
+	/* was written anew */
+	rig_submit(&rig, REQUEST_READ, sector_of_row(&rig, row), 1, false);
 	rig_drain(&rig);
 	assert_int_equal(read_first_chunk(&rig, row), -ENODATA);
 	accept_all(&rig);
@@ -120,15 +123,19 @@ test_member_that_goes_while_a_loss_is_recorded_is_recorded_too(void **state)
 	rig.members[0].reachable = false;
 	rig_start(&rig);
 	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 2000));
-	fake_member_cut(&rig.members[other], false);	/* the table is being written to it */
+	fake_member_cut(&rig.members[other], false); /* the table is being written to it */
 	rig_steps(&rig, 2000);
 	assert_int_equal(rig_status(&rig).members[other].state, MEMBER_FAULTY);
-	assert_int_equal(error_of_read(&rig, sector_of_row(&rig, row) + CHUNK_SECTORS, CHUNK_SECTORS), -ENODATA);
+	assert_int_equal(error_of_read(&rig, sector_of_row(&rig, row) + CHUNK_SECTORS,
+				       CHUNK_SECTORS),
+			 -ENODATA);
 	rig_stop(&rig);
 	rig_free(&rig);
 }
 
-/* Two writes of one region fail at about the same time, and the first is being recorded when the second does. */
+/* Two writes of one region fail at about the same time, and the first is being recorded when the
+ * second does.
+ */
 static void
 test_row_that_fails_while_a_loss_is_recorded_is_recorded_too(void **state)
 {
@@ -139,13 +146,14 @@ test_row_that_fails_while_a_loss_is_recorded_is_recorded_too(void **state)
 		begin(&rig, 5, 4, 8250 + seed);
 		row = row_in(&rig, 1);
 		lose_member_0(&rig);
-		write_in(&rig, 1);	/* marks the region */
+		write_in(&rig, 1); /* marks the region */
 		/* Their second chunks are on member 1, their parity on member 3. */
 		disk_make_unwritable(&rig.members[1].disk, DATA_OFFSET + row * CHUNK);
 		disk_make_unwritable(&rig.members[1].disk, DATA_OFFSET + (row + 4) * CHUNK);
 		rig.errors_allowed = true;
 		for (uint64_t i = 0; i <= 4; i += 4)
-			rig_submit(&rig, REQUEST_WRITE, sector_of_row(&rig, row + i) + CHUNK_SECTORS, 1, false);
+			rig_submit(&rig, REQUEST_WRITE,
+				   sector_of_row(&rig, row + i) + CHUNK_SECTORS, 1, false);
 		rig_drain(&rig);
 		rig_steps(&rig, 100);
 		assert_int_equal(rig.failed, 2);
@@ -156,8 +164,9 @@ test_row_that_fails_while_a_loss_is_recorded_is_recorded_too(void **state)
 	}
 }
 
-/* Level 6 without member 0: in region 2, which was new, a row is written and flushed, and in region 1 one is written after that.  Then
- * all but member 4 lose their caches.  room: of the table of lost extents; 0: all there is.
+/* Level 6 without member 0: in region 2, which was new, a row is written and flushed, and in region
+ * 1 one is written after that.  Then all but member 4 lose their caches.  room: of the table of
+ * lost extents; 0: all there is.
  */
 static uint64_t
 begin_undecided(struct rig *rig, struct tap *tap, int room, uint64_t seed)
@@ -190,7 +199,9 @@ hold_table(struct tap *tap, const struct backend_io *io)
 {
 	(void)tap;
 	return io->op == BACKEND_WRITE && io->offset_bytes >= LAYOUT_LOST_OFFSET &&
-			       io->offset_bytes < LAYOUT_LOST_OFFSET + LAYOUT_LOST_BYTES ? TAP_HOLD : TAP_PASS;
+			       io->offset_bytes < LAYOUT_LOST_OFFSET + LAYOUT_LOST_BYTES
+		       ? TAP_HOLD
+		       : TAP_PASS;
 }
 
 static void
@@ -230,15 +241,16 @@ test_what_is_not_lost_is_not_refused_when_the_table_is_full(void **state)
 		assert_true(rig_wait(&rig, VOLUME_DEGRADED, 5000));
 		rig_steps(&rig, 200);
 		assert_int_equal(rig_status(&rig).lost_extents, 1);
-		assert_int_equal(error_of_read(&rig, sector_of_row(&rig, row_in(&rig, 1)), 1), -ENODATA);
+		assert_int_equal(error_of_read(&rig, sector_of_row(&rig, row_in(&rig, 1)), 1),
+				 -ENODATA);
 		assert_int_equal(error_of_read(&rig, sector_of_row(&rig, row), 1), 0);
 		rig_stop(&rig);
 		rig_free(&rig);
 	}
 }
 
-/* As before, but it is a row of the very region that lost another one that loses nothing, flushed or never written: both are what the
- * others make of them, whoever goes next.
+/* As before, but it is a row of the very region that lost another one that loses nothing, flushed
+ * or never written: both are what the others make of them, whoever goes next.
  */
 static void
 test_rows_that_lose_nothing_are_not_refused_beside_one_that_found_no_room(void **state)
@@ -267,8 +279,9 @@ test_rows_that_lose_nothing_are_not_refused_beside_one_that_found_no_room(void *
 	rig_free(&rig);
 }
 
-/* A region whose loss is listed beside one that found no room is settled: it becomes clean, and after a crash only what is listed is
- * lost of it.  again: caches are lost once more while the table is written.
+/* A region whose loss is listed beside one that found no room is settled: it becomes clean, and
+ * after a crash only what is listed is lost of it.  again: caches are lost once more while the
+ * table is written.
  */
 static void
 settle_beside_a_full_table(bool again, uint64_t seed)
@@ -364,8 +377,8 @@ test_write_waits_for_members_and_then_for_the_record(void **state)
 	rig_free(&rig);
 }
 
-/* Behind members that stayed away for too long requests fail at once; so does a read that would wait for the record, which they hold up.
- * Nothing else may ever wake the engine.
+/* Behind members that stayed away for too long requests fail at once; so does a read that would
+ * wait for the record, which they hold up.  Nothing else may ever wake the engine.
  */
 static void
 test_read_that_would_wait_for_the_record_fails_with_all_others(void **state)
@@ -382,7 +395,8 @@ test_read_that_would_wait_for_the_record_fails_with_all_others(void **state)
 	assert_int_equal(rig_status(&rig).state, VOLUME_SUSPENDED);
 	rig.errors_allowed = true;
 	rig_submit(&rig, REQUEST_WRITE, sector_of_row(&rig, row), 1, false);
-	rig_submit(&rig, REQUEST_READ, sector_of_row(&rig, row), 1, false);	/* its row is free when the write has failed */
+	/* its row is free when the write has failed */
+	rig_submit(&rig, REQUEST_READ, sector_of_row(&rig, row), 1, false);
 	engine_run(rig.engine, rig.now_ms);
 	assert_int_equal(rig.active_count, 0);
 	assert_int_equal(rig.last_error, -ETIMEDOUT);
@@ -399,7 +413,9 @@ fills_0(struct rig *rig)
 	return rig_status(rig).rebuild_slot == 0;
 }
 
-/* Level 6 without member 1; member 0 is being filled, and holds all but one region already.  The table of lost extents has room for two. */
+/* Level 6 without member 1; member 0 is being filled, and holds all but one region already.  The
+ * table of lost extents has room for two.
+ */
 static void
 begin_filling(struct rig *rig, struct tap *tap, uint64_t seed)
 {
@@ -443,8 +459,9 @@ fills(struct rig *rig)
 	return rig_status(rig).rebuild.done_rows >= 64;
 }
 
-/* Parity that a resync makes of rows that nobody wrote is on its way to member 3 when member 0 goes, with which redundancy goes.  From
- * then on it defines what is missing, and nothing is suspect; but no flush has covered it, so its region stays marked.
+/* Parity that a resync makes of rows that nobody wrote is on its way to member 3 when member 0
+ * goes, with which redundancy goes.  From then on it defines what is missing, and nothing is
+ * suspect; but no flush has covered it, so its region stays marked.
  */
 static void
 hold_parity_while_a_member_goes(struct rig *rig, struct tap *tap, bool row_by_row)
@@ -517,8 +534,8 @@ test_parity_of_a_row_that_is_mended_is_on_its_way_when_a_member_goes(void **stat
 	rig_free(&rig);
 }
 
-/* Three rows prove nothing, two of which find no room in the table.  Of the last the device that is being filled has a chunk
- * that P and Q don't fit.
+/* Three rows prove nothing, two of which find no room in the table.  Of the last the device that is
+ * being filled has a chunk that P and Q don't fit.
  */
 static uint64_t
 leave_rows_unknown(struct rig *rig, struct tap *tap, uint64_t seed)
@@ -535,8 +552,8 @@ leave_rows_unknown(struct rig *rig, struct tap *tap, uint64_t seed)
 	return row;
 }
 
-/* Of such a row only data is written.  A device that is being filled has no place yet, and what nobody else takes would go
- * with it.
+/* Of such a row only data is written.  A device that is being filled has no place yet, and what
+ * nobody else takes would go with it.
  */
 static void
 test_what_only_a_device_that_is_filled_would_take_is_refused(void **state)
@@ -552,7 +569,7 @@ test_what_only_a_device_that_is_filled_would_take_is_refused(void **state)
 	rig_submit(&rig, REQUEST_WRITE, sector_of_row(&rig, row), 1, false);
 	rig_drain(&rig);
 	rig.errors_allowed = false;
-	if (rig.failed == 0) {	/* then it must be there without the device */
+	if (rig.failed == 0) { /* then it must be there without the device */
 		fake_member_cut(&rig.members[0], false);
 		rig_steps(&rig, 100);
 		assert_int_equal(error_of_read(&rig, sector_of_row(&rig, row), 1), 0);
@@ -589,7 +606,9 @@ test_what_a_device_that_is_filled_has_stays_when_it_finds_no_room(void **state)
 	rig_free(&rig);
 }
 
-/* Somebody accepts what is lost.  That is the other missing chunk, which P and Q have to fit then, with what the device has. */
+/* Somebody accepts what is lost.  That is the other missing chunk, which P and Q have to fit then,
+ * with what the device has.
+ */
 static void
 test_what_is_accepted_fits_what_a_device_that_is_filled_has(void **state)
 {
@@ -639,7 +658,7 @@ test_what_was_accepted_with_a_device_is_unknown_after_a_stop(void **state)
 	uint64_t row;
 
 	leave_rows_unknown(&rig, &tap, 844);
-	row = row_in(&rig, 2);		/* of region 3, written last, the stop proves all */
+	row = row_in(&rig, 2); /* of region 3, written last, the stop proves all */
 	accept_all(&rig);
 	assert_int_equal(error_of_read(&rig, sector_of_row(&rig, row), 1), 0);
 	rig_stop(&rig);
@@ -761,8 +780,8 @@ test_a_flush_of_a_growth_covers_nothing_until_it_has_succeeded(void **state)
 	finish(&rig);
 }
 
-/* A member was lost while the volume grew, and the gateway died before the new size was on record: the table has rows that the
- * volume has not.
+/* A member was lost while the volume grew, and the gateway died before the new size was on record:
+ * the table has rows that the volume has not.
  */
 static void
 test_growth_that_a_crash_cut_short_forgets_no_loss(void **state)
@@ -777,18 +796,21 @@ test_growth_that_a_crash_cut_short_forgets_no_loss(void **state)
 	row = row_in(&rig, 1);
 	rig_crash(&rig);
 	entries[3] = (struct lost_extent){ .row = row, .rows = 1, .column_end = CHUNK };
-	entries[5] = (struct lost_extent){ .row = geometry_of(&rig).rows, .rows = 40, .column_end = CHUNK };
+	entries[5] = (struct lost_extent){ .row = geometry_of(&rig).rows,
+					   .rows = 40,
+					   .column_end = CHUNK };
 	lost_granule_encode(entries, 7, 2, rig.options.volume_uuid, granule);
 	for (int m = 0; m < rig.count; m++)
-		disk_write(&rig.members[m].disk, LAYOUT_LOST_OFFSET + 7 * LAYOUT_GRANULE_BYTES, granule,
-			   sizeof(granule), true);
+		disk_write(&rig.members[m].disk, LAYOUT_LOST_OFFSET + 7 * LAYOUT_GRANULE_BYTES,
+			   granule, sizeof(granule), true);
 	rig_start_active(&rig);
 	assert_int_equal(engine_lost_list(rig.engine, 0, range, 2), 1);
 	assert_int_equal(read_first_chunk(&rig, row), -ENODATA);
 	/* It grows after all: what was never written there is not lost. */
 	rig_steps(&rig, 200);
 	rig_crash(&rig);
-	disk_read(&rig.members[2].disk, LAYOUT_LOST_OFFSET + 7 * LAYOUT_GRANULE_BYTES, granule, sizeof(granule));
+	disk_read(&rig.members[2].disk, LAYOUT_LOST_OFFSET + 7 * LAYOUT_GRANULE_BYTES, granule,
+		  sizeof(granule));
 	assert_int_equal(granule[16 + 5 * 24 + 8], 0);
 	rig_free(&rig);
 }
@@ -802,7 +824,9 @@ hold_the_map(struct tap *tap, const struct backend_io *io)
 {
 	(void)tap;
 	return map_held && io->op == BACKEND_WRITE && io->offset_bytes >= LAYOUT_MAP_OFFSET &&
-	       io->offset_bytes < LAYOUT_LOST_OFFSET ? TAP_HOLD : TAP_PASS;
+			       io->offset_bytes < LAYOUT_LOST_OFFSET
+		       ? TAP_HOLD
+		       : TAP_PASS;
 }
 
 /* Has this member's table entries that reach behind the end of which its superblock speaks? */
@@ -815,14 +839,16 @@ has_rows_behind_its_end(struct rig *rig, int member)
 	bool clipped = false, valid = true;
 
 	for (uint32_t g = 0; g < LAYOUT_LOST_GRANULES && valid && !clipped; g++) {
-		disk_read(&rig->members[member].disk, LAYOUT_LOST_OFFSET + g * LAYOUT_GRANULE_BYTES, granule, sizeof(granule));
-		valid = lost_granule_decode(granule, g, rig->options.volume_uuid, &geometry, entries, &clipped);
+		disk_read(&rig->members[member].disk, LAYOUT_LOST_OFFSET + g * LAYOUT_GRANULE_BYTES,
+			  granule, sizeof(granule));
+		valid = lost_granule_decode(granule, g, rig->options.volume_uuid, &geometry,
+					    entries, &clipped);
 	}
 	return clipped || !valid;
 }
 
-/* The volume ends in the middle of a region, in which a crash has left rows suspect; one row elsewhere is lost, and says nothing
- * of its region any more.
+/* The volume ends in the middle of a region, in which a crash has left rows suspect; one row
+ * elsewhere is lost, and says nothing of its region any more.
  */
 static uint64_t
 prepare_growth(struct rig *rig, struct tap *tap)
@@ -849,14 +875,15 @@ prepare_growth(struct rig *rig, struct tap *tap)
 	rig_drain(rig);
 	rig_crash(rig);
 	tap_drop(tap);
-	rig->options.resync_rows_max = 0;	/* what is suspect stays so */
+	rig->options.resync_rows_max = 0; /* what is suspect stays so */
 	rig_start_active(rig);
 	assert_int_equal(read_first_chunk(rig, row), -ENODATA);
 	return row;
 }
 
-/* grow.c has made the region map larger, and waits for it; the superblocks come after.  A member that goes meanwhile is evicted
- * with the old size on record, and all suspect rows of the last region are recorded as lost, those that it has gained as well.
+/* grow.c has made the region map larger, and waits for it; the superblocks come after.  A member
+ * that goes meanwhile is evicted with the old size on record, and all suspect rows of the last
+ * region are recorded as lost, those that it has gained as well.
  */
 static void
 lose_a_member_while_it_marks(struct rig *rig, struct tap *tap, uint64_t member_bytes)
@@ -901,7 +928,9 @@ test_growth_cut_short_after_losses_in_its_rows_forgets_no_other(void **state)
 	rig.members[0].reachable = true;
 	wait_until(&rig, all_in_sync);
 	assert_int_equal(read_first_chunk(&rig, row), -ENODATA);
-	/* It grows after all: what was never written there is not lost, and nothing of it is in the table. */
+	/* It grows after all: what was never written there is not lost, and nothing of it is in the
+	 * table.
+	 */
 	accept_all(&rig);
 	grow(&rig, RIG_MEMBER_BYTES + 100 * CHUNK);
 	assert_int_equal(rig_status(&rig).lost_bytes, 0);
@@ -911,7 +940,9 @@ test_growth_cut_short_after_losses_in_its_rows_forgets_no_other(void **state)
 	rig_free(&rig);
 }
 
-/* The row behind the one whose chunk stays on record: in the same batch, and member 0 has data there. */
+/* The row behind the one whose chunk stays on record: in the same batch, and member 0 has data
+ * there.
+ */
 static uint64_t
 other_row(const struct rig *rig, uint64_t row)
 {
@@ -928,7 +959,8 @@ chunk_sector(const struct rig *rig, uint64_t row)
 {
 	const struct geometry geometry = geometry_of(rig);
 
-	return sector_of_row(rig, row) + (uint64_t)geometry_position(&geometry, row, 0) * CHUNK_SECTORS;
+	return sector_of_row(rig, row) +
+	       (uint64_t)geometry_position(&geometry, row, 0) * CHUNK_SECTORS;
 }
 
 static void
@@ -942,7 +974,8 @@ fill_beside_unreadable_q(bool unreadable, bool spare)
 
 	begin(&rig, 6, 5, 846);
 	rig_stop(&rig);
-	rig.options.sync_rate_min = rig.options.sync_rate_max = 1;	/* what is suspect stays so */
+	/* what is suspect stays so */
+	rig.options.sync_rate_min = rig.options.sync_rate_max = 1;
 	rig_start_active(&rig);
 	row = row_in(&rig, 1);
 	other = other_row(&rig, row);
@@ -959,7 +992,8 @@ fill_beside_unreadable_q(bool unreadable, bool spare)
 	assert_int_equal(read_first_chunk(&rig, row), -ENODATA);
 	assert_int_equal(error_of_read(&rig, chunk_sector(&rig, other), CHUNK_SECTORS), -ENODATA);
 	/* All but the first row is accepted, and reads as it was. */
-	engine_lost_accept(rig.engine, sector_of_row(&rig, row + 1) * RIG_SECTOR, UINT64_MAX, accepted, NULL);
+	engine_lost_accept(rig.engine, sector_of_row(&rig, row + 1) * RIG_SECTOR, UINT64_MAX,
+			   accepted, NULL);
 	rig_steps(&rig, 100);
 	assert_int_equal(error_of_read(&rig, chunk_sector(&rig, other), CHUNK_SECTORS), 0);
 	engine_set_rates(rig.engine, 1u << 30, 1u << 30);
@@ -976,8 +1010,8 @@ fill_beside_unreadable_q(bool unreadable, bool spare)
 	rig_free(&rig);
 }
 
-/* The resync of the degraded volume does not prove such a row either, so a second member takes along what one sector of Q has nothing to do
- * with.
+/* The resync of the degraded volume does not prove such a row either, so a second member takes
+ * along what one sector of Q has nothing to do with.
  */
 static void
 lose_a_second_beside_unreadable_q(void)
@@ -991,7 +1025,8 @@ lose_a_second_beside_unreadable_q(void)
 	other = other_row(&rig, row_in(&rig, 1));
 	geometry = geometry_of(&rig);
 	q = geometry_role(&geometry, other, geometry.data_chunks + 1);
-	second = geometry_role(&geometry, other, geometry_position(&geometry, other, 0) == 0 ? 1 : 0);
+	second = geometry_role(&geometry, other,
+			       geometry_position(&geometry, other, 0) == 0 ? 1 : 0);
 	write_in(&rig, 1);
 	rig_crash(&rig);
 	disk_destroy(&rig.members[q].disk, DATA_OFFSET + other * CHUNK + 4096);
@@ -1032,13 +1067,16 @@ main(void)
 		cmocka_unit_test(test_row_that_fails_while_a_loss_is_recorded_is_recorded_too),
 		cmocka_unit_test(test_what_is_not_lost_is_not_refused_while_losses_are_recorded),
 		cmocka_unit_test(test_what_is_not_lost_is_not_refused_when_the_table_is_full),
-		cmocka_unit_test(test_rows_that_lose_nothing_are_not_refused_beside_one_that_found_no_room),
+		cmocka_unit_test(
+			test_rows_that_lose_nothing_are_not_refused_beside_one_that_found_no_room),
 		cmocka_unit_test(test_what_is_listed_beside_a_full_table_is_settled),
-		cmocka_unit_test(test_what_is_listed_beside_a_full_table_is_settled_though_more_is_doubted),
+		cmocka_unit_test(
+			test_what_is_listed_beside_a_full_table_is_settled_though_more_is_doubted),
 		cmocka_unit_test(test_write_waits_for_members_and_then_for_the_record),
 		cmocka_unit_test(test_read_that_would_wait_for_the_record_fails_with_all_others),
 		cmocka_unit_test(test_parity_on_its_way_when_a_member_goes_counts_as_new),
-		cmocka_unit_test(test_parity_of_a_row_that_is_mended_is_on_its_way_when_a_member_goes),
+		cmocka_unit_test(
+			test_parity_of_a_row_that_is_mended_is_on_its_way_when_a_member_goes),
 		cmocka_unit_test(test_what_only_a_device_that_is_filled_would_take_is_refused),
 		cmocka_unit_test(test_what_a_device_that_is_filled_has_stays_when_it_finds_no_room),
 		cmocka_unit_test(test_what_is_accepted_fits_what_a_device_that_is_filled_has),

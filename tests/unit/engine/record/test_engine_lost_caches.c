@@ -1,9 +1,11 @@
-/* test_engine_lost_caches.c - what is lost with a member when caches were lost before: the rows that were written since the last
- * flush, and no others.
+/* test_engine_lost_caches.c - what is lost with a member when caches were lost before: the rows
+ * that were written since the last flush, and no others.
  */
 #include "knowable.h"
 
-/* Two members lose their caches at once, so that nobody can make up for both.  What was flushed before fits. */
+/* Two members lose their caches at once, so that nobody can make up for both.  What was flushed
+ * before fits.
+ */
 static void
 test_lost_caches_make_suspect_what_was_written_and_nothing_else(void **state)
 {
@@ -12,7 +14,7 @@ test_lost_caches_make_suspect_what_was_written_and_nothing_else(void **state)
 
 	begin(&rig, 5, 4, 822);
 	rig_stop(&rig);
-	rig.options.resync_rows_max = 0;	/* what is suspect stays so */
+	rig.options.resync_rows_max = 0; /* what is suspect stays so */
 	rig_start_active(&rig);
 	row = row_in(&rig, 2) + 4;
 	rig_submit(&rig, REQUEST_WRITE, sector_of_row(&rig, row), 1, false);
@@ -116,7 +118,9 @@ test_what_a_flush_covered_stays_known_when_a_cache_is_lost(void **state)
 	rig_free(&rig);
 }
 
-/* A write with FUA flushes all members when it has been written, and nothing of the row is written meanwhile. */
+/* A write with FUA flushes all members when it has been written, and nothing of the row is written
+ * meanwhile.
+ */
 static void
 test_a_write_with_fua_stays_known_when_a_cache_is_lost(void **state)
 {
@@ -138,7 +142,9 @@ test_a_write_with_fua_stays_known_when_a_cache_is_lost(void **state)
 	rig_free(&rig);
 }
 
-/* It said that it has no cache, so no flush was sent to it: what the flush of the others covered it may have lost as well. */
+/* It said that it has no cache, so no flush was sent to it: what the flush of the others covered it
+ * may have lost as well.
+ */
 static void
 test_a_flush_covers_nothing_of_a_device_that_hid_its_cache(void **state)
 {
@@ -210,7 +216,9 @@ test_a_write_that_was_not_sent_went_into_no_cache(void **state)
 		taps[m].judge = hold_reads;
 	rig_submit(&rig, REQUEST_WRITE, sector_of_row(&rig, row + 4), 1, false);
 	rig_steps(&rig, 20);
-	assert_true(taps[0].held_count + taps[1].held_count + taps[2].held_count + taps[3].held_count > 0);
+	assert_true(taps[0].held_count + taps[1].held_count + taps[2].held_count +
+			    taps[3].held_count >
+		    0);
 	assert_int_equal(rig_status(&rig).regions_dirty, 1);
 	for (int m = 0; m < rig.count; m++)
 		taps[m].judge = NULL;
@@ -223,8 +231,8 @@ test_a_write_that_was_not_sent_went_into_no_cache(void **state)
 	rig_free(&rig);
 }
 
-/* What caches held when the gateway died, nobody knows; so until all members were flushed, a region that was dirty then counts as a
- * whole.
+/* What caches held when the gateway died, nobody knows; so until all members were flushed, a region
+ * that was dirty then counts as a whole.
  */
 static void
 test_after_a_crash_a_flush_tells_which_rows_a_cache_can_take_along(void **state)
@@ -254,8 +262,8 @@ test_after_a_crash_a_flush_tells_which_rows_a_cache_can_take_along(void **state)
 	rig_free(&rig);
 }
 
-/* What the gateway before left in a cache goes with it.  What was written since went into none: this is of a member that has said so all
- * the time.
+/* What the gateway before left in a cache goes with it.  What was written since went into none:
+ * this is of a member that has said so all the time.
  */
 static void
 test_a_cache_that_was_left_takes_along_nothing_that_was_written_since(void **state)
@@ -282,7 +290,9 @@ test_a_cache_that_was_left_takes_along_nothing_that_was_written_since(void **sta
 	rig_free(&rig);
 }
 
-/* What a device tells at its first log-in was lost before the volume started: it says nothing of what is flushed later. */
+/* What a device tells at its first log-in was lost before the volume started: it says nothing of
+ * what is flushed later.
+ */
 static void
 test_writes_lost_before_the_start_void_no_flush_after_it(void **state)
 {
@@ -382,8 +392,8 @@ test_parity_that_a_resync_corrected_can_go_with_a_cache(void **state)
 	tap.judge = hold_reads_of_row;
 	engine_set_rates(rig.engine, 1 << 20, 1 << 30);
 	wait_for_held(&rig, &tap);
-	rig.errors_allowed = true;	/* it tells of the sessions that were closed */
-	flush(&rig);			/* covers all but what the resync is about to write */
+	rig.errors_allowed = true; /* it tells of the sessions that were closed */
+	flush(&rig);		   /* covers all but what the resync is about to write */
 	rig.errors_allowed = false;
 	tap.judge = NULL;
 	tap_let_go(&tap);
@@ -400,8 +410,9 @@ is_resynced(struct rig *rig)
 	return rig_status(rig).resync.done_rows >= 8;
 }
 
-/* A resync of rows that nobody ever wrote, and that don't fit, finds the first one proven: by a write for which it had to wait.  It makes
- * the others fit, which a cache may take along.  Nobody has data there.
+/* A resync of rows that nobody ever wrote, and that don't fit, finds the first one proven: by a
+ * write for which it had to wait.  It makes the others fit, which a cache may take along.  Nobody
+ * has data there.
  */
 static void
 test_what_a_resync_made_beside_a_write_is_nobodys_data(void **state)
@@ -432,7 +443,9 @@ test_what_a_resync_made_beside_a_write_is_nobodys_data(void **state)
 	rig_free(&rig);
 }
 
-/* The same, one by one: a sector of another row among them can't be read, so their region stays suspect. */
+/* The same, one by one: a sector of another row among them can't be read, so their region stays
+ * suspect.
+ */
 static void
 resync_beside_a_bad_row(struct rig *rig)
 {
@@ -446,7 +459,8 @@ resync_beside_a_bad_row(struct rig *rig)
 		tear_row(rig, row);
 	disk_damage(&rig->members[geometry_role(&geometry, 3, 1)].disk, DATA_OFFSET + 3 * CHUNK);
 	rig_start(rig);
-	for (int i = 0; i < 1000 && rig_status(rig).resync_corrected_rows < 7; i++)	/* no leap, or caches are flushed */
+	/* no leap, or caches are flushed */
+	for (int i = 0; i < 1000 && rig_status(rig).resync_corrected_rows < 7; i++)
 		rig_step(rig);
 	assert_int_equal(rig_status(rig).resync_corrected_rows, 7);
 }
@@ -524,8 +538,10 @@ main(void)
 		cmocka_unit_test(test_nothing_is_told_where_no_data_is_lost),
 		cmocka_unit_test(test_what_was_clean_stays_known_where_nobody_had_written),
 		cmocka_unit_test(test_what_a_flush_covered_stays_known_when_a_cache_is_lost),
-		cmocka_unit_test(test_after_a_crash_a_flush_tells_which_rows_a_cache_can_take_along),
-		cmocka_unit_test(test_a_cache_that_was_left_takes_along_nothing_that_was_written_since),
+		cmocka_unit_test(
+			test_after_a_crash_a_flush_tells_which_rows_a_cache_can_take_along),
+		cmocka_unit_test(
+			test_a_cache_that_was_left_takes_along_nothing_that_was_written_since),
 		cmocka_unit_test(test_writes_lost_before_the_start_void_no_flush_after_it),
 		cmocka_unit_test(test_a_flush_covers_no_row_that_is_written_meanwhile),
 		cmocka_unit_test(test_parity_that_a_resync_corrected_can_go_with_a_cache),

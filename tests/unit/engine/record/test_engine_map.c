@@ -2,9 +2,9 @@
 #include "scenario.h"
 
 #define DATA_OFFSET (4u << 20)
-#define ROW_SECTORS 8u			/* level 1 */
-#define LATE_ROW 4050u			/* its region's flags are in the second block */
-#define LAST_BLOCK 16u			/* of the map, in begin_many_blocks() */
+#define ROW_SECTORS 8u /* level 1 */
+#define LATE_ROW 4050u /* its region's flags are in the second block */
+#define LAST_BLOCK 16u /* of the map, in begin_many_blocks() */
 #define BLOCK_BYTES (LAYOUT_REGIONS_PER_BLOCK * ROW_SECTORS * 512u)
 
 static bool
@@ -56,7 +56,8 @@ test_no_row_is_written_before_its_own_mark(void **state)
 
 	begin(&rig, 62);
 	rig_submit(&rig, REQUEST_WRITE, 7 * ROW_SECTORS, 1, false);
-	rig_submit(&rig, REQUEST_WRITE, LATE_ROW * ROW_SECTORS, 1, false);	/* marks in both blocks, at once */
+	/* marks in both blocks, at once */
+	rig_submit(&rig, REQUEST_WRITE, LATE_ROW * ROW_SECTORS, 1, false);
 	rig_drain(&rig);
 	for (uint64_t row = 7; row <= LATE_ROW; row += LATE_ROW - 7) {
 		rig_submit(&rig, REQUEST_WRITE, (row + 1) * ROW_SECTORS, 1, false);
@@ -81,9 +82,11 @@ test_a_mark_that_is_being_cleared_counts_as_cleared_in_every_block(void **state)
 	rig_submit(&rig, REQUEST_WRITE, LATE_ROW * ROW_SECTORS, 1, false);
 	rig_drain(&rig);
 	set_pace_of_all(&rig, 100000);
-	for (int i = 0; i < 10000 && !anyone_writes(&rig, LAYOUT_MAP_OFFSET, 2 * LAYOUT_MAP_BLOCK_BYTES); i++)
+	for (int i = 0;
+	     i < 10000 && !anyone_writes(&rig, LAYOUT_MAP_OFFSET, 2 * LAYOUT_MAP_BLOCK_BYTES); i++)
 		rig_step(&rig);
-	assert_true(anyone_writes(&rig, LAYOUT_MAP_OFFSET + LAYOUT_MAP_BLOCK_BYTES, LAYOUT_MAP_BLOCK_BYTES));
+	assert_true(anyone_writes(&rig, LAYOUT_MAP_OFFSET + LAYOUT_MAP_BLOCK_BYTES,
+				  LAYOUT_MAP_BLOCK_BYTES));
 	rig_submit(&rig, REQUEST_WRITE, LATE_ROW * ROW_SECTORS, 1, false);
 	engine_run(rig.engine, rig.now_ms);
 	assert_false(anyone_writes(&rig, DATA_OFFSET, 16u << 20));
@@ -109,14 +112,17 @@ test_sectors_that_can_not_be_read_cost_their_own_blocks_of_a_map(void **state)
 	rig_free(&rig);
 }
 
-/* Two rows share a member's place, and each has its own region: 17 blocks, one more than are written at a time. */
+/* Two rows share a member's place, and each has its own region: 17 blocks, one more than are
+ * written at a time.
+ */
 static void
 begin_many_blocks(struct rig *rig, uint64_t seed)
 {
-	rig_init_many_regions(rig, 10, IRAID_MEMBERS_MAX, LAST_BLOCK * BLOCK_BYTES + BLOCK_BYTES / 4, seed);
+	rig_init_many_regions(rig, 10, IRAID_MEMBERS_MAX,
+			      LAST_BLOCK * BLOCK_BYTES + BLOCK_BYTES / 4, seed);
 	rig->options.resync_rows_max = 0;
 	rig_start_active(rig);
-	rig_steps(rig, 200);		/* all of the map is written once */
+	rig_steps(rig, 200); /* all of the map is written once */
 }
 
 /* In each of the other blocks the next region is written to for the first time. */
@@ -124,7 +130,8 @@ static void
 write_in_all_but_the_last(struct rig *rig, uint64_t round)
 {
 	for (uint64_t block = 0; block < LAST_BLOCK; block++)
-		rig_submit(rig, REQUEST_WRITE, (block * LAYOUT_REGIONS_PER_BLOCK + round) * ROW_SECTORS, 1, false);
+		rig_submit(rig, REQUEST_WRITE,
+			   (block * LAYOUT_REGIONS_PER_BLOCK + round) * ROW_SECTORS, 1, false);
 	rig_step(rig);
 }
 
@@ -151,7 +158,8 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_marks_in_every_block_survive_a_crash),
 		cmocka_unit_test(test_no_row_is_written_before_its_own_mark),
-		cmocka_unit_test(test_a_mark_that_is_being_cleared_counts_as_cleared_in_every_block),
+		cmocka_unit_test(
+			test_a_mark_that_is_being_cleared_counts_as_cleared_in_every_block),
 		cmocka_unit_test(test_sectors_that_can_not_be_read_cost_their_own_blocks_of_a_map),
 		cmocka_unit_test(test_marks_in_the_last_block_wait_for_no_others),
 	};

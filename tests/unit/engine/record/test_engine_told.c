@@ -1,4 +1,6 @@
-/* test_engine_told.c - when flushes tell that caches took along what was acknowledged, and when not. */
+/* test_engine_told.c - when flushes tell that caches took along what was acknowledged, and when
+ * not.
+ */
 #include "flushed.h"
 
 #include <stdio.h>
@@ -40,7 +42,9 @@ lose_a_cache(struct rig *rig, uint64_t seed)
 	assert_true(rig_wait(rig, VOLUME_ACTIVE, 5000));
 }
 
-/* Two initiators have written.  And the one that flushes first may lose its session in that moment, and ask again in another. */
+/* Two initiators have written.  And the one that flushes first may lose its session in that moment,
+ * and ask again in another.
+ */
 static void
 test_a_loss_is_told_to_all_who_flush_in_time(void **state)
 {
@@ -72,7 +76,7 @@ test_a_loss_that_was_not_told_is_told_by_the_next_start(void **state)
 		lose_a_cache(&rig, 1710 + how);
 		if (how == CRASHED_ONCE_TOLD || how == STOPPED_ONCE_TOLD)
 			assert_true(flush_fails(&rig));
-		rig_steps(&rig, 100);	/* superblocks are written */
+		rig_steps(&rig, 100); /* superblocks are written */
 		if (how == CRASHED || how == CRASHED_ONCE_TOLD)
 			rig_crash(&rig);
 		else
@@ -133,8 +137,8 @@ note_ended(void *owner)
 	*(bool *)owner = true;
 }
 
-/* The stop's own flush is refused, or hears that what was acknowledged is lost; as many are out as the level bears.  How many sectors were
- * lost.
+/* The stop's own flush is refused, or hears that what was acknowledged is lost; as many are out as
+ * the level bears.  How many sectors were lost.
  */
 static uint64_t
 stop_with_a_failed_flush(int level, bool refused, uint64_t seed)
@@ -166,7 +170,7 @@ stop_with_a_failed_flush(int level, bool refused, uint64_t seed)
 	rig.members[0].refuse_flushes = false;
 	rig_start(&rig);
 	assert_true(rig_wait(&rig, level == 0 ? VOLUME_ACTIVE : VOLUME_DEGRADED, 20000));
-	if (refused || sectors > 0)	/* else the device had done the flush */
+	if (refused || sectors > 0) /* else the device had done the flush */
 		assert_true(flush_fails(&rig));
 	rig_stop(&rig);
 	rig_free(&rig);
@@ -238,8 +242,9 @@ test_nothing_is_told_of_what_went_in_a_start(void **state)
 	rig_free(&rig);
 }
 
-/* A gateway dies, and what it had acknowledged is in caches.  A member of its successor loses its power in the very turn in which so many
- * superblocks of the other one are written.  Whether that was the last that the start waited for, so that the volume runs without the member.
+/* A gateway dies, and what it had acknowledged is in caches.  A member of its successor loses its
+ * power in the very turn in which so many superblocks of the other one are written.  Whether that
+ * was the last that the start waited for, so that the volume runs without the member.
  */
 static bool
 lose_what_was_left(int superblocks)
@@ -266,7 +271,8 @@ lose_what_was_left(int superblocks)
 	}
 	tap.judge = NULL;
 	tap_let_go(&tap);
-	while (schedule_fire(&rig.schedule, rig.schedule.now_us + 5000))	/* it is answered, and the engine does not run yet */
+	/* it is answered, and the engine does not run yet */
+	while (schedule_fire(&rig.schedule, rig.schedule.now_us + 5000))
 		;
 	fake_member_power_loss(&rig.members[0], false);
 	rig_steps(&rig, 2);
@@ -295,10 +301,13 @@ static enum tap_verdict
 hold_map_reads(struct tap *tap, const struct backend_io *io)
 {
 	(void)tap;
-	return io->op == BACKEND_READ && io->offset_bytes >= LAYOUT_MAP_OFFSET ? TAP_HOLD : TAP_PASS;
+	return io->op == BACKEND_READ && io->offset_bytes >= LAYOUT_MAP_OFFSET ? TAP_HOLD
+									       : TAP_PASS;
 }
 
-/* Both lost their caches; member 1 went on alone, and told it.  Member 0, which says it is untold, is heard first. */
+/* Both lost their caches; member 1 went on alone, and told it.  Member 0, which says it is untold,
+ * is heard first.
+ */
 static void
 test_nothing_is_told_by_an_attempt_that_was_given_up(void **state)
 {
@@ -347,7 +356,9 @@ test_nothing_is_told_by_an_attempt_that_was_given_up(void **state)
 	rig_free(&rig);
 }
 
-/* Nothing but superblocks and maps is in caches when a flush is sent, and two members lose their power under it. */
+/* Nothing but superblocks and maps is in caches when a flush is sent, and two members lose their
+ * power under it.
+ */
 static void
 test_nothing_is_told_of_a_flush_that_was_cut_off(void **state)
 {
@@ -370,11 +381,12 @@ test_nothing_is_told_of_a_flush_that_was_cut_off(void **state)
 	rig_free(&rig);
 }
 
-/* Two of three lose their caches and stay away, so the third alone has that on record; the gateway dies.  At the next start all are there, and the
- * third goes while its maps are read.
+/* Two of three lose their caches and stay away, so the third alone has that on record; the gateway
+ * dies.  At the next start all are there, and the third goes while its maps are read.
  */
-/* Member 0 alone has it on record that caches were lost, when the gateway dies; at the next start it goes while maps are read, and the start
- * begins again without it.  slow: its superblocks are held from then on; NULL: none.
+/* Member 0 alone has it on record that caches were lost, when the gateway dies; at the next start
+ * it goes while maps are read, and the start begins again without it.  slow: its superblocks are
+ * held from then on; NULL: none.
  */
 static void
 lose_who_tells(struct rig *rig, struct tap *tap, struct tap *slow)
@@ -456,15 +468,18 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_a_loss_is_told_to_all_who_flush_in_time),
 		cmocka_unit_test(test_a_loss_that_was_not_told_is_told_by_the_next_start),
-		cmocka_unit_test(test_a_loss_is_told_though_the_gateway_ends_before_the_member_is_back),
+		cmocka_unit_test(
+			test_a_loss_is_told_though_the_gateway_ends_before_the_member_is_back),
 		cmocka_unit_test(test_a_stop_whose_flush_fails_is_told_by_the_next_start),
 		cmocka_unit_test(test_nothing_is_told_of_a_cache_in_which_was_nothing),
 		cmocka_unit_test(test_nothing_is_told_of_what_went_in_a_start),
-		cmocka_unit_test(test_a_loss_of_what_was_left_is_told_though_the_session_ended_in_the_start),
+		cmocka_unit_test(
+			test_a_loss_of_what_was_left_is_told_though_the_session_ended_in_the_start),
 		cmocka_unit_test(test_nothing_is_told_by_an_attempt_that_was_given_up),
 		cmocka_unit_test(test_nothing_is_told_of_a_flush_that_was_cut_off),
 		cmocka_unit_test(test_what_one_said_of_lost_caches_counts_after_it_has_gone),
-		cmocka_unit_test(test_what_one_said_of_lost_caches_counts_though_a_start_without_it_was_not_finished),
+		cmocka_unit_test(
+			test_what_one_said_of_lost_caches_counts_though_a_start_without_it_was_not_finished),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

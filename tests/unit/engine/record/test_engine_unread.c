@@ -1,5 +1,5 @@
-/* test_engine_unread.c - starts that find a bad sector in the table of lost extents on all members that are here: what superblocks say
- * of the table then.
+/* test_engine_unread.c - starts that find a bad sector in the table of lost extents on all members
+ * that are here: what superblocks say of the table then.
  */
 #include "listed.h"
 
@@ -25,11 +25,14 @@ say_nothing(struct rig *rig)
 
 	for (int m = 0; m < rig->count; m++)
 		for (int copy = 0; copy < 2; copy++) {
-			disk_read(&rig->members[m].disk, superblock_offset((uint64_t)copy), block, sizeof(block));
-			assert_int_equal(superblock_decode(block, &superblock, NULL), SUPERBLOCK_OK);
+			disk_read(&rig->members[m].disk, superblock_offset((uint64_t)copy), block,
+				  sizeof(block));
+			assert_int_equal(superblock_decode(block, &superblock, NULL),
+					 SUPERBLOCK_OK);
 			superblock.lost_empty = 0;
 			superblock_encode(&superblock, block);
-			disk_write(&rig->members[m].disk, superblock_offset((uint64_t)copy), block, sizeof(block), true);
+			disk_write(&rig->members[m].disk, superblock_offset((uint64_t)copy), block,
+				   sizeof(block), true);
 		}
 }
 
@@ -204,7 +207,8 @@ hold_second_that_says_so(struct tap *tap, const struct backend_io *io)
 	struct superblock superblock;
 	int *said = tap->owner;
 
-	if (tap_superblock(io, block) && superblock_decode(block, &superblock, NULL) == SUPERBLOCK_OK &&
+	if (tap_superblock(io, block) &&
+	    superblock_decode(block, &superblock, NULL) == SUPERBLOCK_OK &&
 	    superblock.lost_empty == LAYOUT_LOST_EMPTY - 1 && ++*said == 2)
 		return TAP_HOLD;
 	return TAP_PASS;
@@ -234,7 +238,8 @@ test_both_copies_of_a_superblock_know_first_that_something_is_listed(void **stat
 	rig_free(&rig);
 }
 
-/* Not only at the next stop: after a crash, a bad sector would keep it from starting for nothing. */
+/* Not only at the next stop: after a crash, a bad sector would keep it from starting for nothing.
+ */
 static void
 test_block_of_which_all_was_accepted_is_called_empty(void **state)
 {
@@ -261,7 +266,9 @@ hold_table(struct tap *tap, const struct backend_io *io)
 {
 	(void)tap;
 	return io->op == BACKEND_WRITE && io->offset_bytes >= LAYOUT_LOST_OFFSET &&
-			       io->offset_bytes < LAYOUT_LOST_OFFSET + LAYOUT_LOST_BYTES ? TAP_HOLD : TAP_PASS;
+			       io->offset_bytes < LAYOUT_LOST_OFFSET + LAYOUT_LOST_BYTES
+		       ? TAP_HOLD
+		       : TAP_PASS;
 }
 
 /* Before, a crash finds the sectors as bad as they were, and who returns may still know. */
@@ -294,7 +301,8 @@ test_one_copy_of_a_superblock_is_enough_to_know_that_the_table_is_empty(void **s
 	begin(&rig, 5, 4, 981);
 	rig_stop(&rig);
 	for (int m = 0; m < rig.count; m++)
-		disk_damage(&rig.members[m].disk, superblock_offset(rig_superblock(&rig, m).write_count));
+		disk_damage(&rig.members[m].disk,
+			    superblock_offset(rig_superblock(&rig, m).write_count));
 	damage_tables(&rig, 0);
 	rig_start(&rig);
 	assert_true(rig_wait(&rig, VOLUME_ACTIVE, 20000));
@@ -356,7 +364,9 @@ keep_from_the_map(struct tap *tap, const struct backend_io *io)
 	return io->op == BACKEND_READ ? TAP_REFUSE : TAP_HOLD;
 }
 
-/* It can't be read just now, so all of it is dirty; what it says may be read the next time.  A write waits until it says so. */
+/* It can't be read just now, so all of it is dirty; what it says may be read the next time.  A
+ * write waits until it says so.
+ */
 static void
 test_a_map_that_was_not_read_counts_as_no_mark(void **state)
 {
@@ -397,8 +407,10 @@ main(void)
 		cmocka_unit_test(test_superblocks_know_first_that_something_is_listed),
 		cmocka_unit_test(test_block_of_which_all_was_accepted_is_called_empty),
 		cmocka_unit_test(test_block_that_was_given_up_is_called_empty_when_it_is_written),
-		cmocka_unit_test(test_both_copies_of_a_superblock_know_first_that_something_is_listed),
-		cmocka_unit_test(test_one_copy_of_a_superblock_is_enough_to_know_that_the_table_is_empty),
+		cmocka_unit_test(
+			test_both_copies_of_a_superblock_know_first_that_something_is_listed),
+		cmocka_unit_test(
+			test_one_copy_of_a_superblock_is_enough_to_know_that_the_table_is_empty),
 		cmocka_unit_test(test_nothing_is_lost_where_there_is_no_redundancy),
 		cmocka_unit_test(test_table_that_nobody_needs_holds_up_no_stop),
 		cmocka_unit_test(test_a_map_that_was_not_read_counts_as_no_mark),

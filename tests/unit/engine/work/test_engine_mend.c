@@ -1,4 +1,6 @@
-/* test_engine_mend.c - rows in which something can't be read, or does not fit: what is rewritten, with what, and what is given up. */
+/* test_engine_mend.c - rows in which something can't be read, or does not fit: what is rewritten,
+ * with what, and what is given up.
+ */
 #include "knowable.h"
 
 static char why[256];
@@ -24,7 +26,9 @@ test_member_that_can_not_keep_what_is_rewritten_loses_its_place(void **state)
 	finish(&rig);
 }
 
-/* Member 1 refuses to read a sector that the chunk of member 0 is to be made from: for a while, as it turns out. */
+/* Member 1 refuses to read a sector that the chunk of member 0 is to be made from: for a while, as
+ * it turns out.
+ */
 static void
 test_read_that_is_refused_during_a_rebuild_gives_nothing_up(void **state)
 {
@@ -49,7 +53,8 @@ test_read_that_is_refused_during_a_rebuild_gives_nothing_up(void **state)
 	finish(&rig);
 }
 
-/* P and Q tell which chunk alone is wrong; that one is corrected, and not P and Q made to fit it. */
+/* P and Q tell which chunk alone is wrong; that one is corrected, and not P and Q made to fit it.
+ */
 static void
 test_repair_of_level_6_rewrites_what_has_rotted(void **state)
 {
@@ -57,15 +62,16 @@ test_repair_of_level_6_rewrites_what_has_rotted(void **state)
 	struct rig rig;
 
 	begin(&rig, 6, 5, 842);
-	disk_write(&rig.members[0].disk, offset_of_row(row_in(&rig, 1)) + 1024, junk, sizeof(junk), true);
+	disk_write(&rig.members[0].disk, offset_of_row(row_in(&rig, 1)) + 1024, junk, sizeof(junk),
+		   true);
 	assert_int_equal(engine_scrub_start(rig.engine, SCRUB_REPAIR, false, why), 0);
 	wait_until(&rig, scrub_done);
 	assert_int_equal(rig_status(&rig).scrub_mismatches, 1);
 	finish(&rig);
 }
 
-/* A write was on its way when the gateway died: its data is there, P and Q are those of before.  Whoever reads sees the new data, and it must
- * not go back then.
+/* A write was on its way when the gateway died: its data is there, P and Q are those of before.
+ * Whoever reads sees the new data, and it must not go back then.
  */
 static void
 test_resync_of_level_6_takes_data_as_it_stands(void **state)
@@ -86,14 +92,15 @@ test_resync_of_level_6_takes_data_as_it_stands(void **state)
 	write_in(&rig, 1);
 	rig_crash(&rig);
 	for (uint8_t i = 0; i < 2; i++)
-		disk_write(&rig.members[role[i]].disk, offset_of_row(row), redundancy[i], CHUNK, true);
+		disk_write(&rig.members[role[i]].disk, offset_of_row(row), redundancy[i], CHUNK,
+			   true);
 	rig_start_active(&rig);
 	rig_wait_for_resync(&rig);
 	finish(&rig);
 }
 
-/* Level 6 with two members out.  One is back and holds what was lost of a row, so P and Q are made anew, but Q is refused.  What the other
- * one has there is not to be made from the two any more.
+/* Level 6 with two members out.  One is back and holds what was lost of a row, so P and Q are made
+ * anew, but Q is refused.  What the other one has there is not to be made from the two any more.
  */
 static void
 test_mend_that_failed_half_way_leaves_the_row_suspect(void **state)
@@ -103,13 +110,14 @@ test_mend_that_failed_half_way_leaves_the_row_suspect(void **state)
 	uint64_t row;
 	uint8_t role[5];
 
-	begin(&rig, 6, 5, 846);	/* it is P that goes with its cache */
+	begin(&rig, 6, 5, 846); /* it is P that goes with its cache */
 	row = row_in(&rig, 1);
 	geometry = geometry_of(&rig);
 	for (uint8_t position = 0; position < 5; position++)
 		role[position] = geometry_role(&geometry, row, position);
 	rig_stop(&rig);
-	rig.options.sync_rate_min = rig.options.sync_rate_max = 1;	/* what is suspect stays so */
+	/* what is suspect stays so */
+	rig.options.sync_rate_min = rig.options.sync_rate_max = 1;
 	rig.members[0].disk.write_cache = false;
 	rig_start_active(&rig);
 	rig_submit(&rig, REQUEST_WRITE, sector_of_row(&rig, row), 1, false);
@@ -142,8 +150,8 @@ test_mend_that_failed_half_way_leaves_the_row_suspect(void **state)
 	rig_free(&rig);
 }
 
-/* After a crash one row can't be proven, for a sector of member 0 can't be read, or is refused.  All others are proven all the same, so
- * that is all that another member takes along.
+/* After a crash one row can't be proven, for a sector of member 0 can't be read, or is refused.
+ * All others are proven all the same, so that is all that another member takes along.
  */
 static void
 prove_around(uint64_t seed, int stuck_error)
@@ -215,11 +223,15 @@ test_refused_read_does_not_keep_other_regions_from_being_copied(void **state)
 	finish(&rig);
 }
 
-/* The member that comes back gets it from the others.  The one that refuses keeps its place, and is rewritten nothing. */
+/* The member that comes back gets it from the others.  The one that refuses keeps its place, and is
+ * rewritten nothing.
+ */
 static void
 test_rebuild_makes_what_is_refused_from_the_others(void **state)
 {
-	static const struct { int level, count; } volumes[] = { { 1, 3 }, { 6, 5 } };
+	static const struct {
+		int level, count;
+	} volumes[] = { { 1, 3 }, { 6, 5 } };
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(volumes) / sizeof(volumes[0]); i++) {
@@ -285,7 +297,8 @@ test_refused_row_does_not_keep_others_from_being_mended(void **state)
 	assert_int_equal(read_first_chunk(&rig, row), 0);
 	rig_steps(&rig, 100);
 	other = row_in(&rig, 3) + 1;
-	disk_damage(&rig.members[geometry_role(&geometry, other, 0)].disk, offset_of_row(other) + 4096);
+	disk_damage(&rig.members[geometry_role(&geometry, other, 0)].disk,
+		    offset_of_row(other) + 4096);
 	assert_int_equal(read_first_chunk(&rig, other), 0);
 	rig_steps(&rig, 3000);
 	assert_int_equal(rig_status(&rig).medium_repaired, 1);
@@ -298,7 +311,10 @@ hold_whole_chunks(struct tap *tap, const struct backend_io *io)
 {
 	const uint64_t *offset_bytes = tap->owner;
 
-	return io->op == BACKEND_READ && io->offset_bytes == *offset_bytes && io->length_bytes == CHUNK ? TAP_HOLD : TAP_PASS;
+	return io->op == BACKEND_READ && io->offset_bytes == *offset_bytes &&
+			       io->length_bytes == CHUNK
+		       ? TAP_HOLD
+		       : TAP_PASS;
 }
 
 /* It returns with nothing to copy, so the row is on it at once; but its chunk was not read. */
@@ -325,7 +341,8 @@ test_who_returns_while_a_row_is_mended_counts_for_the_next_one(void **state)
 	tap.judge = hold_whole_chunks;
 	for (int i = 0; i < 10000 && tap.held_count == 0; i++) {
 		if (rig.active_count == 0)
-			rig_submit(&rig, REQUEST_READ, sector_of_row(&rig, row) + 2 * CHUNK_SECTORS, 1, false);
+			rig_submit(&rig, REQUEST_READ, sector_of_row(&rig, row) + 2 * CHUNK_SECTORS,
+				   1, false);
 		rig_step(&rig);
 	}
 	assert_int_equal(tap.held_count, 1);
@@ -334,11 +351,14 @@ test_who_returns_while_a_row_is_mended_counts_for_the_next_one(void **state)
 	tap.judge = NULL;
 	tap_let_go(&tap);
 	rig_steps(&rig, 100);
-	assert_int_equal(error_of_read(&rig, sector_of_row(&rig, row), (uint32_t)row_sectors(&rig)), 0);
+	assert_int_equal(error_of_read(&rig, sector_of_row(&rig, row), (uint32_t)row_sectors(&rig)),
+			 0);
 	finish(&rig);
 }
 
-/* A row that is mended while a request waits for it: the request does not wait for the rows behind it as well. */
+/* A row that is mended while a request waits for it: the request does not wait for the rows behind
+ * it as well.
+ */
 static void
 test_request_waits_for_one_row_that_is_mended(void **state)
 {
@@ -379,7 +399,9 @@ something_is_lost(struct rig *rig)
 	return rig_status(rig).lost_bytes > 0;
 }
 
-/* Member 0 was in sync when the gateway died in the midst of a write, and is away.  What is overwritten of the row and flushed is safe. */
+/* Member 0 was in sync when the gateway died in the midst of a write, and is away.  What is
+ * overwritten of the row and flushed is safe.
+ */
 static void
 begin_with_member_0_away(struct rig *rig, uint64_t seed)
 {
@@ -396,7 +418,9 @@ begin_with_member_0_away(struct rig *rig, uint64_t seed)
 	rig_drain(rig);
 }
 
-/* Member 0 is back, and of its rows a few have been mended.  Then another one returns that may have lost its cache, and can't be spared. */
+/* Member 0 is back, and of its rows a few have been mended.  Then another one returns that may have
+ * lost its cache, and can't be spared.
+ */
 static void
 lose_a_cache_during_the_fill(struct rig *rig)
 {
@@ -404,7 +428,8 @@ lose_a_cache_during_the_fill(struct rig *rig)
 
 	engine_set_rates(rig->engine, 1, 1);
 	rig->members[0].reachable = true;
-	while (rig_status(rig).rebuild.done_rows == 0)	/* no leap, or marks are cleared, and caches flushed */
+	/* no leap, or marks are cleared, and caches flushed */
+	while (rig_status(rig).rebuild.done_rows == 0)
 		rig_step(rig);
 	rig_submit(rig, REQUEST_WRITE, sector_of_row(rig, row_in(rig, 3)), row_sectors(rig), false);
 	rig_drain(rig);
@@ -452,8 +477,9 @@ hold_writes_of_chunk(struct tap *tap, const struct backend_io *io)
 	return io->op == BACKEND_WRITE && io->offset_bytes == *offset_bytes ? TAP_HOLD : TAP_PASS;
 }
 
-/* Member 0 is back and has no cache, so what it held of a row that is on record as lost heals it.  While that is being written another
- * one, which can't be spared, loses a write of that row with its cache: what the others make of it is lost once more, and stays so.
+/* Member 0 is back and has no cache, so what it held of a row that is on record as lost heals it.
+ * While that is being written another one, which can't be spared, loses a write of that row with
+ * its cache: what the others make of it is lost once more, and stays so.
  */
 static uint64_t
 lose_again_what_is_being_healed(uint64_t seed)
@@ -485,7 +511,8 @@ lose_again_what_is_being_healed(uint64_t seed)
 	tap.judge = hold_writes_of_chunk;
 	engine_set_rates(rig.engine, 1u << 30, 1u << 30);
 	rig.members[0].reachable = true;
-	rig_submit(&rig, REQUEST_WRITE, sector_of_row(&rig, row) + CHUNK_SECTORS, CHUNK_SECTORS, false);
+	rig_submit(&rig, REQUEST_WRITE, sector_of_row(&rig, row) + CHUNK_SECTORS, CHUNK_SECTORS,
+		   false);
 	for (int i = 0; i < 10000 && tap.held_count == 0; i++)
 		rig_step(&rig);
 	assert_int_equal(tap.held_count, 1);
@@ -517,8 +544,8 @@ test_what_is_lost_again_while_it_is_healed_stays_lost(void **state)
 	assert_true(lost > 0);
 }
 
-/* A crash left P torn, and a sector of it can't be read when resync comes: it is made from the data, and the row is proven by that.  A cache takes
- * it along, and the sector is read as it was.
+/* A crash left P torn, and a sector of it can't be read when resync comes: it is made from the
+ * data, and the row is proven by that.  A cache takes it along, and the sector is read as it was.
  */
 static void
 lose_what_was_made(uint64_t seed, bool unreadable)

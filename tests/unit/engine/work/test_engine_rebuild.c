@@ -14,14 +14,16 @@ hold_reads_of_data(struct tap *tap, const struct backend_io *io)
 static bool
 waits_for_the_last(struct rig *rig)
 {
-	return rig_status(rig).rebuild_slot == 0 && last->held_count > 0 && rig->members[1].queued == 0 &&
-	       rig->members[2].queued == 0 && rig->members[3].queued == 0;
+	return rig_status(rig).rebuild_slot == 0 && last->held_count > 0 &&
+	       rig->members[1].queued == 0 && rig->members[2].queued == 0 &&
+	       rig->members[3].queued == 0;
 }
 
 static bool
 is_filled(struct rig *rig)
 {
-	return rig_status(rig).rebuild_slot < 0 && rig_status(rig).members[0].state == MEMBER_IN_SYNC;
+	return rig_status(rig).rebuild_slot < 0 &&
+	       rig_status(rig).members[0].state == MEMBER_IN_SYNC;
 }
 
 /* With two members out a chunk is made from others than with one, and those were not read. */
@@ -50,11 +52,12 @@ test_member_that_goes_while_rows_are_copied_does_no_harm(void **state)
 	tap.judge = NULL;
 	tap_let_go(&tap);
 	wait_until(&rig, is_filled);
-	fake_member_cut(&rig.members[2], false);	/* so that what member 0 got is needed */
+	fake_member_cut(&rig.members[2], false); /* so that what member 0 got is needed */
 	finish(&rig);
 }
 
-/* Somebody else started it with devices of his, and wrote from this row on, which it did not lack. */
+/* Somebody else started it with devices of his, and wrote from this row on, which it did not lack.
+ */
 static void
 use_elsewhere(struct rig *rig, int index, uint64_t epochs, uint64_t row)
 {
@@ -64,9 +67,11 @@ use_elsewhere(struct rig *rig, int index, uint64_t epochs, uint64_t row)
 	superblock.epoch += epochs;
 	superblock.write_count++;
 	superblock_encode(&superblock, block);
-	disk_write(&rig->members[index].disk, superblock_offset(superblock.write_count), block, sizeof(block), true);
+	disk_write(&rig->members[index].disk, superblock_offset(superblock.write_count), block,
+		   sizeof(block), true);
 	memset(rubbish, 0x5A, sizeof(rubbish));
-	disk_write(&rig->members[index].disk, DATA_OFFSET + row * CHUNK, rubbish, sizeof(rubbish), true);
+	disk_write(&rig->members[index].disk, DATA_OFFSET + row * CHUNK, rubbish, sizeof(rubbish),
+		   true);
 }
 
 static void
@@ -94,7 +99,8 @@ test_member_that_was_used_elsewhere_while_it_was_being_filled_is_filled_from_the
 	tap.judge = NULL;
 	tap_let_go(&tap);
 	rig_steps(&rig, 500);
-	for (int starts = 0; starts < 2; starts++) {		/* the volume goes on to later epochs */
+	/* the volume goes on to later epochs */
+	for (int starts = 0; starts < 2; starts++) {
 		rig_stop(&rig);
 		rig_start(&rig);
 		assert_true(rig_wait(&rig, VOLUME_DEGRADED, 20000));
@@ -105,8 +111,8 @@ test_member_that_was_used_elsewhere_while_it_was_being_filled_is_filled_from_the
 	finish(&rig);
 }
 
-/* It was in sync when rows became unknown, and held what was written last; but somebody else wrote to it since.  Rows are on record, or
- * found no room there.
+/* It was in sync when rows became unknown, and held what was written last; but somebody else wrote
+ * to it since.  Rows are on record, or found no room there.
  */
 static void
 test_member_that_was_used_elsewhere_holds_nothing_that_was_lost(void **state)
@@ -119,12 +125,14 @@ test_member_that_was_used_elsewhere_holds_nothing_that_was_lost(void **state)
 		begin(&rig, 5, 4, 932 + (uint64_t)room);
 		rig_stop(&rig);
 		rig.options.lost_entries_max = room ? 0 : 1;
-		rig.options.sync_rate_min = rig.options.sync_rate_max = 1;	/* what is suspect stays so */
+		/* what is suspect stays so */
+		rig.options.sync_rate_min = rig.options.sync_rate_max = 1;
 		rig.members[0].disk.write_cache = false;
 		rig_start_active(&rig);
 		row = row_in(&rig, room ? 0 : 5);
 		for (uint32_t region = 0; region <= 5; region += 5)
-			rig_submit(&rig, REQUEST_WRITE, sector_of_row(&rig, row_in(&rig, region)), 1, false);
+			rig_submit(&rig, REQUEST_WRITE, sector_of_row(&rig, row_in(&rig, region)),
+				   1, false);
 		rig_drain(&rig);
 		rig_lose_caches(&rig, 1, 2);
 		fake_member_cut(&rig.members[0], false);
@@ -182,7 +190,9 @@ lose_one_of_each_pair(struct rig *rig)
 	rig_drain(rig);
 }
 
-/* Four are gone for good, and may never be removed: those that are left are not to stay alone for that. */
+/* Four are gone for good, and may never be removed: those that are left are not to stay alone for
+ * that.
+ */
 static void
 test_a_spare_is_taken_though_all_sets_are_taken(void **state)
 {
@@ -194,12 +204,14 @@ test_a_spare_is_taken_though_all_sets_are_taken(void **state)
 	wait_until(&rig, has_taken_one);
 	submit_everywhere(&rig, REQUEST_WRITE, 64, 8);
 	rig_drain(&rig);
-	rig.members[7].reachable = true;	/* still tracked, or not */
+	rig.members[7].reachable = true; /* still tracked, or not */
 	wait_until(&rig, has_the_last);
 	finish(&rig);
 }
 
-/* Its set stays taken, for it says what it lacks only if nobody else has used it.  With that it can be filled from the start. */
+/* Its set stays taken, for it says what it lacks only if nobody else has used it.  With that it can
+ * be filled from the start.
+ */
 static void
 test_who_is_tracked_in_vain_is_filled_from_the_start(void **state)
 {
@@ -212,7 +224,7 @@ test_who_is_tracked_in_vain_is_filled_from_the_start(void **state)
 		rig_start(&rig);
 		assert_true(rig_wait(&rig, VOLUME_DEGRADED, 20000));
 	}
-	use_elsewhere(&rig, 7, 70, 0);	/* an eviction takes 64 here */
+	use_elsewhere(&rig, 7, 70, 0); /* an eviction takes 64 here */
 	rig.members[7].reachable = true;
 	wait_until(&rig, has_the_last);
 	finish(&rig);
@@ -240,7 +252,8 @@ copy_up_to(struct rig *rig, uint32_t region)
 	assert_int_equal(rig_status(rig).rebuild_slot, 0);
 }
 
-/* It is sent no flushes, so the flags of regions that were copied are clear, and it had lost them. */
+/* It is sent no flushes, so the flags of regions that were copied are clear, and it had lost them.
+ */
 static void
 lose_what_was_copied(uint64_t seed)
 {
@@ -271,7 +284,7 @@ lose_what_was_copied(uint64_t seed)
 	tap.judge = NULL;
 	tap_let_go(&tap);
 	wait_until(&rig, is_filled);
-	fake_member_cut(&rig.members[1], false);	/* so that what member 0 got is needed */
+	fake_member_cut(&rig.members[1], false); /* so that what member 0 got is needed */
 	finish(&rig);
 }
 
@@ -304,7 +317,8 @@ hold_superblocks(struct tap *tap, const struct backend_io *io)
 static bool
 is_on_record(struct rig *rig)
 {
-	return last->held_count > 0 && rig_superblock(rig, 1).tracked[0].state == MEMBER_REBUILDING &&
+	return last->held_count > 0 &&
+	       rig_superblock(rig, 1).tracked[0].state == MEMBER_REBUILDING &&
 	       rig_superblock(rig, 1).event > rig_superblock(rig, 0).event;
 }
 
@@ -337,8 +351,8 @@ wait_unaccused(struct rig *rig)
 	fake_member_cut(&rig->members[1], false);
 }
 
-/* The others have it on record that it is being filled from the start, and it was never sent what it counts from: it dies with the
- * gateway, or its session ends.  It is as it was.
+/* The others have it on record that it is being filled from the start, and it was never sent what
+ * it counts from: it dies with the gateway, or its session ends.  It is as it was.
  */
 static void
 test_who_was_not_told_that_it_is_filled_has_not_gone_back_in_time(void **state)
@@ -356,17 +370,20 @@ test_who_was_not_told_that_it_is_filled_has_not_gone_back_in_time(void **state)
 		rig_start_active(&rig);
 		superblocks_passed = 0;
 		tap.judge = hold_superblocks;
-		fake_member_break_word(&rig.members[0]);	/* nobody keeps track of what it lacks */
+		/* nobody keeps track of what it lacks */
+		fake_member_break_word(&rig.members[0]);
 		wait_until(&rig, is_on_record);
-		assert_true(rig_superblock(&rig, 1).tracked[0].write_count <= rig_superblock(&rig, 0).write_count);
+		assert_true(rig_superblock(&rig, 1).tracked[0].write_count <=
+			    rig_superblock(&rig, 0).write_count);
 		die(&rig, &tap, crashes);
 		wait_unaccused(&rig);
 		finish(&rig);
 	}
 }
 
-/* It missed the first start, so nobody knows its superblocks.  It has the first of those that it is filled with, and the others the second,
- * when it dies with the gateway, or its session ends; and that first one can't be read any more.  The copy that is left is of before.
+/* It missed the first start, so nobody knows its superblocks.  It has the first of those that it is
+ * filled with, and the others the second, when it dies with the gateway, or its session ends; and
+ * that first one can't be read any more.  The copy that is left is of before.
  */
 static void
 test_who_loses_the_first_copy_that_says_it_is_filled_has_not_gone_back_in_time(void **state)
@@ -388,14 +405,17 @@ test_who_loses_the_first_copy_that_says_it_is_filled_has_not_gone_back_in_time(v
 		tap.judge = hold_superblocks;
 		rig.members[0].reachable = true;
 		wait_until(&rig, is_on_record);
-		disk_damage(&rig.members[0].disk, superblock_offset(rig_superblock(&rig, 0).write_count));
+		disk_damage(&rig.members[0].disk,
+			    superblock_offset(rig_superblock(&rig, 0).write_count));
 		die(&rig, &tap, crashes);
 		wait_unaccused(&rig);
 		finish(&rig);
 	}
 }
 
-/* Level 10 of four: what member 0 lacks can't be copied from member 1, and is tried once a second.  The other pair takes longer to answer. */
+/* Level 10 of four: what member 0 lacks can't be copied from member 1, and is tried once a second. 
+ * The other pair takes longer to answer.
+ */
 static void
 test_reads_elsewhere_end_beside_a_region_that_can_not_be_copied(void **state)
 {
@@ -416,14 +436,16 @@ test_reads_elsewhere_end_beside_a_region_that_can_not_be_copied(void **state)
 	submit_everywhere(&rig, REQUEST_WRITE, 64, 64);
 	rig_drain(&rig);
 	rig.members[1].stuck_error = -EIO;
-	disk_make_stuck(&rig.members[1].disk, DATA_OFFSET + 4 * CHUNK + 4096);	/* behind the first batch */
+	/* behind the first batch */
+	disk_make_stuck(&rig.members[1].disk, DATA_OFFSET + 4 * CHUNK + 4096);
 	rig.members[0].reachable = true;
 	rig_steps(&rig, 8000);
 	assert_int_equal(rig_status(&rig).rebuild_slot, 0);
 	set_pace(&rig, 2, 1500000);
 	set_pace(&rig, 3, 1500000);
 	for (int i = 0; i < 4; i++)
-		assert_int_equal(error_of_read(&rig, (REGION_ROWS + 1) * CHUNK_SECTORS, 8), 0);	/* members 2 and 3 */
+		/* members 2 and 3 */
+		assert_int_equal(error_of_read(&rig, (REGION_ROWS + 1) * CHUNK_SECTORS, 8), 0);
 	set_pace(&rig, 2, 1000);
 	set_pace(&rig, 3, 1000);
 	rig.members[1].disk.stuck_count = rig.members[1].disk.bad_count = 0;
@@ -431,8 +453,8 @@ test_reads_elsewhere_end_beside_a_region_that_can_not_be_copied(void **state)
 	finish(&rig);
 }
 
-/* A member is replaced after a crash, and its chunks are copied from itself.  Member 2 can't read something of a row that proves nothing: it is not
- * needed, and may be read tomorrow.
+/* A member is replaced after a crash, and its chunks are copied from itself.  Member 2 can't read
+ * something of a row that proves nothing: it is not needed, and may be read tomorrow.
  */
 static void
 copy_beside_one_that_can_not_be_read(bool former_bad)
@@ -446,7 +468,8 @@ copy_beside_one_that_can_not_be_read(bool former_bad)
 	geometry = geometry_of(&rig);
 	row = row_in(&rig, 1);
 	other = row % 4 == 3 ? row - 1 : row + 1;
-	while (geometry_position(&geometry, other, 0) >= 3 || geometry_position(&geometry, other, 2) >= 3)
+	while (geometry_position(&geometry, other, 0) >= 3 ||
+	       geometry_position(&geometry, other, 2) >= 3)
 		other = other % 4 == 3 ? other - 3 : other + 1;
 	assert_true(other != row && other / 4 == row / 4);
 	position = geometry_position(&geometry, other, 2);
@@ -464,14 +487,19 @@ copy_beside_one_that_can_not_be_read(bool former_bad)
 		rig_step(&rig);
 	assert_int_equal(engine_replace(rig.engine, 0, slot, why), 0);
 	wait_for_state(&rig, slot, MEMBER_IN_SYNC);
-	rig.members[2].disk.bad_count = 0;	/* tomorrow */
-	assert_int_equal(error_of_read(&rig, sector_of_row(&rig, other) + (uint64_t)position * CHUNK_SECTORS, CHUNK_SECTORS), 0);
+	rig.members[2].disk.bad_count = 0; /* tomorrow */
+	assert_int_equal(
+		error_of_read(&rig, sector_of_row(&rig, other) + (uint64_t)position * CHUNK_SECTORS,
+			      CHUNK_SECTORS),
+		0);
 	assert_int_equal(rig.mismatches, 0);
 	rig_stop(&rig);
 	rig_free(&rig);
 }
 
-/* The same, but both sectors are of one row: what the former lacks is lost, the other is not needed. */
+/* The same, but both sectors are of one row: what the former lacks is lost, the other is not
+ * needed.
+ */
 static void
 copy_beside_one_of_the_same_row(bool former_bad)
 {
@@ -483,7 +511,8 @@ copy_beside_one_of_the_same_row(bool former_bad)
 	begin(&rig, 5, 4, 846);
 	geometry = geometry_of(&rig);
 	row = row_in(&rig, 1);
-	while (geometry_position(&geometry, row, 0) >= 3 || geometry_position(&geometry, row, 2) >= 3)
+	while (geometry_position(&geometry, row, 0) >= 3 ||
+	       geometry_position(&geometry, row, 2) >= 3)
 		row++;
 	position = geometry_position(&geometry, row, 2);
 	write_in(&rig, 1);
@@ -500,8 +529,11 @@ copy_beside_one_of_the_same_row(bool former_bad)
 		rig_step(&rig);
 	assert_int_equal(engine_replace(rig.engine, 0, slot, why), 0);
 	wait_for_state(&rig, slot, MEMBER_IN_SYNC);
-	rig.members[2].disk.bad_count = 0;	/* tomorrow */
-	assert_int_equal(error_of_read(&rig, sector_of_row(&rig, row) + (uint64_t)position * CHUNK_SECTORS, CHUNK_SECTORS), 0);
+	rig.members[2].disk.bad_count = 0; /* tomorrow */
+	assert_int_equal(
+		error_of_read(&rig, sector_of_row(&rig, row) + (uint64_t)position * CHUNK_SECTORS,
+			      CHUNK_SECTORS),
+		0);
 	assert_int_equal(rig.mismatches, 0);
 	rig_stop(&rig);
 	rig_free(&rig);
@@ -517,15 +549,20 @@ test_a_copy_of_a_member_asks_nothing_of_others(void **state)
 	copy_beside_one_of_the_same_row(true);
 }
 
-/* Level 5, member 0 is replaced after a crash and copied from itself; its own P of row z can't be read.  Of row y member 2 has P. */
+/* Level 5, member 0 is replaced after a crash and copied from itself; its own P of row z can't be
+ * read.  Of row y member 2 has P.
+ */
 static uint64_t refused_at;
 
 static enum tap_verdict
 refuse_piece(struct tap *tap, const struct backend_io *io)
 {
 	(void)tap;
-	return (io->op == BACKEND_READ || io->op == BACKEND_WRITE) && io->offset_bytes < refused_at + 4096 &&
-	       io->offset_bytes + io->length_bytes > refused_at ? TAP_REFUSE : TAP_PASS;
+	return (io->op == BACKEND_READ || io->op == BACKEND_WRITE) &&
+			       io->offset_bytes < refused_at + 4096 &&
+			       io->offset_bytes + io->length_bytes > refused_at
+		       ? TAP_REFUSE
+		       : TAP_PASS;
 }
 
 static void
@@ -569,7 +606,9 @@ copy_beside_parity(bool refused)
 	for (int i = 0; i < 200 && rig_status(&rig).rebuild_slot != slot; i++)
 		rig_step(&rig);
 	engine_set_rates(rig.engine, 1u << 30, 1u << 30);
-	for (int i = 0; i < 20000 && rig_status(&rig).members[slot].state != MEMBER_IN_SYNC && rig_status(&rig).members[2].state == MEMBER_IN_SYNC; i++)
+	for (int i = 0; i < 20000 && rig_status(&rig).members[slot].state != MEMBER_IN_SYNC &&
+			rig_status(&rig).members[2].state == MEMBER_IN_SYNC;
+	     i++)
 		rig_step(&rig);
 	assert_int_equal(rig_status(&rig).members[2].state, MEMBER_IN_SYNC);
 	assert_int_equal(rig_status(&rig).members[slot].state, MEMBER_IN_SYNC);
@@ -594,11 +633,13 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_reads_elsewhere_end_beside_a_region_that_can_not_be_copied),
 		cmocka_unit_test(test_member_that_goes_while_rows_are_copied_does_no_harm),
-		cmocka_unit_test(test_member_that_was_used_elsewhere_while_it_was_being_filled_is_filled_from_the_start),
+		cmocka_unit_test(
+			test_member_that_was_used_elsewhere_while_it_was_being_filled_is_filled_from_the_start),
 		cmocka_unit_test(test_member_that_was_used_elsewhere_holds_nothing_that_was_lost),
 		cmocka_unit_test(test_device_that_lost_what_was_copied_to_it_is_filled_anew),
 		cmocka_unit_test(test_who_was_not_told_that_it_is_filled_has_not_gone_back_in_time),
-		cmocka_unit_test(test_who_loses_the_first_copy_that_says_it_is_filled_has_not_gone_back_in_time),
+		cmocka_unit_test(
+			test_who_loses_the_first_copy_that_says_it_is_filled_has_not_gone_back_in_time),
 		cmocka_unit_test(test_a_spare_is_taken_though_all_sets_are_taken),
 		cmocka_unit_test(test_who_is_tracked_in_vain_is_filled_from_the_start),
 		cmocka_unit_test(test_a_copy_of_a_member_asks_nothing_of_others),

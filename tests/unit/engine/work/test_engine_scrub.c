@@ -22,7 +22,8 @@ correct_and_lose_the_caches(uint64_t seed)
 	disk_write(&rig.members[1].disk, (4u << 20) + 2 * 16384 + 512, junk, 512, true);
 	assert_int_equal(rig_parity_faults(&rig), 1);
 	assert_int_equal(engine_scrub_start(rig.engine, SCRUB_REPAIR, false, why), 0);
-	wait_until(&rig, has_mismatch);		/* not until it is done: regions are flushed to be clean again */
+	/* not until it is done: regions are flushed to be clean again */
+	wait_until(&rig, has_mismatch);
 	rig_power_loss(&rig);
 	assert_int_equal(rig_parity_faults(&rig), 0);
 	rig_start_active(&rig);
@@ -95,7 +96,7 @@ test_a_scrub_goes_on_where_it_was_stopped(void **state)
 	done = rig_status(&rig).scrub.done_rows;
 	assert_true(done >= 100);
 	assert_int_equal(engine_scrub_stop(rig.engine, why), 0);
-	rig_steps(&rig, 100);	/* what was under way ends */
+	rig_steps(&rig, 100); /* what was under way ends */
 	assert_true(rig_status(&rig).scrub.done_rows >= done);
 	assert_int_equal(engine_scrub_start(rig.engine, SCRUB_CHECK, true, why), 0);
 	assert_true(rig_status(&rig).scrub.done_rows >= done);
@@ -141,12 +142,14 @@ test_a_scrub_marks_what_it_corrects_and_no_more(void **state)
 	(void)state;
 	rig_init_many_regions(&rig, 5, 4, 8 << 20, 922);
 	rig.options.resync_rows_max = 64;
-	assert_int_equal(layout_compute(RIG_MEMBER_BYTES_MAX, 4096, areas, &data_bytes, &region_rows), 0);
+	assert_int_equal(
+		layout_compute(RIG_MEMBER_BYTES_MAX, 4096, areas, &data_bytes, &region_rows), 0);
 	rig_start_active(&rig);
 	rig_wait_for_resync(&rig);
 	wait_until(&rig, all_clean);
 	for (uint64_t row = 2; row < 8; row += 4)
-		disk_write(&rig.members[1].disk, areas[3].offset_bytes + row * 4096, junk, 512, true);
+		disk_write(&rig.members[1].disk, areas[3].offset_bytes + row * 4096, junk, 512,
+			   true);
 	assert_int_equal(engine_scrub_start(rig.engine, SCRUB_REPAIR, false, why), 0);
 	for (int i = 0; i < 50000 && !scrub_done(&rig); i++) {
 		rig_step(&rig);
@@ -167,7 +170,8 @@ hold_reads_of_data(struct tap *tap, const struct backend_io *io)
 	return io->op == BACKEND_READ && io->offset_bytes >= 4u << 20 ? TAP_HOLD : TAP_PASS;
 }
 
-/* Rows are just being compared when a scrub that corrects takes the place of the one that compares. */
+/* Rows are just being compared when a scrub that corrects takes the place of the one that compares.
+ */
 static void
 test_what_was_only_compared_is_not_taken_for_corrected(void **state)
 {

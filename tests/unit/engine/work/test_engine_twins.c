@@ -1,15 +1,16 @@
-/* test_engine_twins.c - a member is copied to the one that is to take its place.  Until then both get every write, and what one
- * of them lacks after a fault must not be taken for what the other has.
+/* test_engine_twins.c - a member is copied to the one that is to take its place.  Until then both
+ * get every write, and what one of them lacks after a fault must not be taken for what the other
+ * has.
  */
 #include "scenario.h"
 
 #define LOAD_BYTES (4ull << 20)
 #define FORMER 1
-#define OTHER 2			/* is away when the former is, so that neither can be spared */
-#define SPARE 4			/* rig->members[] of the spare, and its slot */
+#define OTHER 2 /* is away when the former is, so that neither can be spared */
+#define SPARE 4 /* rig->members[] of the spare, and its slot */
 #define DATA_OFFSET (4ull << 20)
 #define CHUNK 16384u
-#define ELSEWHERE 6144		/* where rows begin, in another region than those that differ */
+#define ELSEWHERE 6144 /* where rows begin, in another region than those that differ */
 
 static char why[256];
 
@@ -81,7 +82,8 @@ faults(struct rig *rig)
 		uint8_t sum[CHUNK] = { 0 }, chunk[CHUNK];
 
 		for (int m = 0; m < rig->count; m++) {
-			disk_read(&rig->members[m == FORMER ? SPARE : m].disk, DATA_OFFSET + row * CHUNK, chunk, CHUNK);
+			disk_read(&rig->members[m == FORMER ? SPARE : m].disk,
+				  DATA_OFFSET + row * CHUNK, chunk, CHUNK);
 			for (uint32_t i = 0; i < CHUNK; i++)
 				sum[i] ^= chunk[i];
 		}
@@ -124,7 +126,7 @@ test_a_write_that_failed_on_the_former_alone_is_made_up_for(void **state)
 	(void)state;
 	fill_in_part(rig);
 	assert_int_equal(differences(rig), 0);
-	write_rows(rig);	/* so that their regions are marked */
+	write_rows(rig); /* so that their regions are marked */
 	rig_drain(rig);
 	rig->errors_allowed = true;
 	write_rows(rig);
@@ -169,12 +171,14 @@ spare_is_full(struct rig *rig)
 {
 	const struct work_status rebuild = rig_status(rig).rebuild;
 
-	return rig_status(rig).rebuild_slot >= 0 && rebuild.total_rows > 0 && rebuild.done_rows == rebuild.total_rows;
+	return rig_status(rig).rebuild_slot >= 0 && rebuild.total_rows > 0 &&
+	       rebuild.done_rows == rebuild.total_rows;
 }
 
-/* A resync makes the others fit one member's chunks of rows that nobody wrote.  That one goes, and all others lose their caches at once:
- * what is left fits again, as long as it is away.  The spare has what the former had before.  As something was written elsewhere, the last to
- * be back is not spared: the others may lack that as well.
+/* A resync makes the others fit one member's chunks of rows that nobody wrote.  That one goes, and
+ * all others lose their caches at once: what is left fits again, as long as it is away.  The spare
+ * has what the former had before.  As something was written elsewhere, the last to be back is not
+ * spared: the others may lack that as well.
  */
 static void
 lose_what_a_resync_made(int level, int count)
@@ -182,16 +186,18 @@ lose_what_a_resync_made(int level, int count)
 	static const uint8_t zeros[CHUNK], junk[CHUNK] = { 1, 2, 3 };
 	struct rig rig;
 	struct tap taps[6], late;
-	const int spare = count, away = level == 1 ? 0 : count - 1;	/* who has the data of level 1 is its first member */
+	/* who has the data of level 1 is its first member */
+	const int spare = count, away = level == 1 ? 0 : count - 1;
 
 	rig_init(&rig, level, count, CHUNK, LOAD_BYTES, 2030);
 	set_caches(&rig, true);
 	rig.options.sync_rate_min = rig.options.sync_rate_max = 1;
 	rig.options.resync_rows_max = 1;
-	rig.options.spare_wait_ms = 1u << 30;	/* the spare is not for the one that is away */
+	rig.options.spare_wait_ms = 1u << 30; /* the spare is not for the one that is away */
 	for (uint64_t row = 4; row < 64; row++)
 		for (int m = 0; m < count; m++)
-			disk_write(&rig.members[m].disk, DATA_OFFSET + row * CHUNK, m == away ? junk : zeros, CHUNK, true);
+			disk_write(&rig.members[m].disk, DATA_OFFSET + row * CHUNK,
+				   m == away ? junk : zeros, CHUNK, true);
 	for (int m = 0; m < count; m++)
 		tap_init(&taps[m], &rig.members[m]);
 	rig_start_active(&rig);
@@ -201,7 +207,8 @@ lose_what_a_resync_made(int level, int count)
 	wait_until(&rig, all_proven);
 	rig_mark_spare(&rig, spare, RIG_MEMBER_BYTES);
 	tap_init(&late, &rig.members[spare]);
-	late.judge = hold_flushes;	/* so that it is not in its place before the resync has seen the rows */
+	/* so that it is not in its place before the resync has seen the rows */
+	late.judge = hold_flushes;
 	assert_int_equal(engine_attach(rig.engine, &rig.members[spare].backend, why), spare);
 	wait_for_state(&rig, spare, MEMBER_SPARE);
 	assert_int_equal(engine_replace(rig.engine, FORMER, spare, why), 0);
@@ -228,7 +235,7 @@ lose_what_a_resync_made(int level, int count)
 	assert_int_equal(engine_scrub_start(rig.engine, SCRUB_CHECK, false, why), 0);
 	wait_until(&rig, scrub_done);
 	assert_int_equal(rig_status(&rig).scrub_mismatches, 0);
-	rig_submit(&rig, REQUEST_WRITE, ELSEWHERE, 96, false);	/* it may be gone */
+	rig_submit(&rig, REQUEST_WRITE, ELSEWHERE, 96, false); /* it may be gone */
 	rig_drain(&rig);
 	finish(&rig);
 	fake_member_free(&rig.members[spare]);
@@ -253,7 +260,8 @@ judge(struct tap *tap, const struct backend_io *io)
 	(void)tap;
 	if (io->op == BACKEND_FLUSH)
 		return flushes_held ? TAP_HOLD : TAP_PASS;
-	return io->op == BACKEND_WRITE && io->offset_bytes >= DATA_OFFSET + 600 * CHUNK ? TAP_HOLD : TAP_PASS;
+	return io->op == BACKEND_WRITE && io->offset_bytes >= DATA_OFFSET + 600 * CHUNK ? TAP_HOLD
+											: TAP_PASS;
 }
 
 static bool
@@ -279,7 +287,8 @@ falsify(struct rig *rig, int member, uint64_t row)
 {
 	static const uint8_t junk[512] = { 1, 2, 3 };
 
-	disk_write(&rig->members[member].disk, DATA_OFFSET + row * CHUNK + 512, junk, sizeof(junk), true);
+	disk_write(&rig->members[member].disk, DATA_OFFSET + row * CHUNK + 512, junk, sizeof(junk),
+		   true);
 }
 
 /* The spare has all rows that hold data, and waits. */
@@ -289,14 +298,14 @@ fill_and_hold(struct rig *rig, struct tap *tap)
 	flushes_held = false;
 	attach_spare(rig);
 	rig->members[SPARE].disk.write_cache = true;
-	fake_member_cut(&rig->members[SPARE], true);	/* so that it says so */
+	fake_member_cut(&rig->members[SPARE], true); /* so that it says so */
 	tap_init(tap, &rig->members[SPARE]);
 	tap->judge = judge;
 	wait_for_state(rig, SPARE, MEMBER_SPARE);
 	rig_steps(rig, 5000);
 	assert_int_equal(engine_replace(rig->engine, FORMER, SPARE, why), 0);
 	wait_for_held(rig, tap, BACKEND_WRITE);
-	rig_steps(rig, 5000);	/* until what it has is flushed */
+	rig_steps(rig, 5000); /* until what it has is flushed */
 }
 
 static void
@@ -329,7 +338,9 @@ has_mismatch(struct rig *rig)
 	return rig_status(rig).scrub_mismatches > 0;
 }
 
-/* The former returns what nobody wrote, of data that the spare has as it was.  Parity follows the former. */
+/* The former returns what nobody wrote, of data that the spare has as it was.  Parity follows the
+ * former.
+ */
 static void
 correct_what_differs(uint64_t seed, bool bad_sector)
 {
@@ -338,7 +349,7 @@ correct_what_differs(uint64_t seed, bool bad_sector)
 
 	fill_and_hold(rig, &tap);
 	falsify(rig, FORMER, 3);
-	if (bad_sector)		/* so that the row is mended by itself */
+	if (bad_sector) /* so that the row is mended by itself */
 		disk_damage(&rig->members[OTHER].disk, DATA_OFFSET + 3 * CHUNK + 8192);
 	assert_int_equal(differences(rig), 1);
 	assert_int_equal(engine_scrub_start(rig->engine, SCRUB_REPAIR, false, why), 0);
