@@ -1,6 +1,6 @@
 """backend_probe, a member's backend without an engine, driven by lines (integration/backend_probe.c says its commands).
 
-    start(member, "deadline_ms=5000").ask("read 0 4096 1")      start is a fixture of both conftest.py that want it
+start(member, "deadline_ms=5000").ask("read 0 4096 1")      start is a fixture of both conftest.py that want it
 """
 
 from __future__ import annotations

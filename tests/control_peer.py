@@ -27,8 +27,7 @@ class ControlPeer:
     raw: sent instead of any answer, then the connection is closed.
     """
 
-    def __init__(self, path: Path, answers: dict[str, Any] | None = None,
-                 raw: bytes | None = None) -> None:
+    def __init__(self, path: Path, answers: dict[str, Any] | None = None, raw: bytes | None = None) -> None:
         self.path = path
         self.answers = answers or {}
         self.raw = raw
@@ -71,8 +70,7 @@ class ControlPeer:
         assert request["jsonrpc"] == "2.0"
         method, parameters = request["method"], request["params"]
         self.calls.append((method, parameters))
-        answer: Any = self.answers.get(
-            method, Failure(-32601, "method", f"no method {method}", "ask for another"))
+        answer: Any = self.answers.get(method, Failure(-32601, "method", f"no method {method}", "ask for another"))
         if isinstance(answer, Callable):
             answer = answer(parameters)
         head = {"jsonrpc": "2.0", "id": request["id"]}
@@ -86,23 +84,43 @@ UUID = "3f0c9a52-7d14-4f0e-9a6b-2d9a1c7e5b10"
 
 
 def member(index: int, **changes: Any) -> dict[str, Any]:
-    return {"member": f"10.0.0.{index + 1}:3260/iqn.2026-01.org.example:disk{index}/0",
-            "role": index, "state": "in sync", "link": "open", "reason": "",
-            "size_bytes": 100 << 30, "stale_rows": 0, "slow": False,
-            "portals": [f"10.0.0.{index + 1}:3260"], "reads": 10, "writes": 20, "read_bytes": 5 << 20,
-            "written_bytes": 7 << 30, "errors": 0, "medium_errors": 0, "medium_repaired": 0,
-            "latency_ms": 1, **changes}
+    return {
+        "member": f"10.0.0.{index + 1}:3260/iqn.2026-01.org.example:disk{index}/0",
+        "role": index,
+        "state": "in sync",
+        "link": "open",
+        "reason": "",
+        "size_bytes": 100 << 30,
+        "stale_rows": 0,
+        "slow": False,
+        "portals": [f"10.0.0.{index + 1}:3260"],
+        "reads": 10,
+        "writes": 20,
+        "read_bytes": 5 << 20,
+        "written_bytes": 7 << 30,
+        "errors": 0,
+        "medium_errors": 0,
+        "medium_repaired": 0,
+        "latency_ms": 1,
+        **changes,
+    }
 
 
 def work(**changes: Any) -> dict[str, Any]:
     """Of a resync, rebuild or scrub; none by default."""
-    return {"running": False, "done_rows": 0, "total_rows": 0, "bytes_per_second": 0,
-            "seconds_left": None, "reason": "", **changes}
+    return {
+        "running": False,
+        "done_rows": 0,
+        "total_rows": 0,
+        "bytes_per_second": 0,
+        "seconds_left": None,
+        "reason": "",
+        **changes,
+    }
 
 
 def running(done: int = 431, total: int = 1000, **changes: Any) -> dict[str, Any]:
-    return work(running=True, done_rows=done, total_rows=total, bytes_per_second=120 << 20,
-                seconds_left=130, **changes)
+    return work(running=True, done_rows=done, total_rows=total, bytes_per_second=120 << 20, seconds_left=130, **changes)
 
 
 NO_SCRUB = {"active": False, "mode": "none", "mismatches": 0, "mismatch_offsets": []}
@@ -110,23 +128,50 @@ NO_SCRUB = {"active": False, "mode": "none", "mismatches": 0, "mismatch_offsets"
 
 def volume(name: str = "v0", **changes: Any) -> dict[str, Any]:
     """A status as the handler gives it: P-iRAID, 3+1, all well."""
-    return {"name": name, "uuid": UUID, "state": "active", "reason": "", "level": 5,
-            "chunk_bytes": 65536, "block_bytes": 512, "size_bytes": 300 << 30, "epoch": 3, "event": 17,
-            "regions": {"total": 1600, "dirty": 2, "suspect": 0, "stale": 0, "region_bytes": 64 << 20},
-            "resync": work(corrected_rows=0), "rebuild": work(member=None), "scrub": work(**NO_SCRUB),
-            "lost": {"extents": 0, "bytes": 0},
-            "users": ["tcmu: v0"], "requests_active": 1,
-            "memory": {"buffer_bytes": 4 << 20, "buffer_bytes_max": 64 << 20},
-            "rows": {"full": 9, "read_modify_write": 4, "reconstruct": 2, "read_all": 0,
-                     "data_only": 0},
-            "reads_saved": 2, "reads_reconstructed": 0, "reads_hedged": 0, "medium_repaired": 0, "requests_merged": 3,
-            "sync_rate_min_bytes": 10 << 20, "sync_rate_max_bytes": 1 << 30,
-            "members": [member(i) for i in range(4)], "empty_roles": [], **changes}
+    return {
+        "name": name,
+        "uuid": UUID,
+        "state": "active",
+        "reason": "",
+        "level": 5,
+        "chunk_bytes": 65536,
+        "block_bytes": 512,
+        "size_bytes": 300 << 30,
+        "epoch": 3,
+        "event": 17,
+        "regions": {"total": 1600, "dirty": 2, "suspect": 0, "stale": 0, "region_bytes": 64 << 20},
+        "resync": work(corrected_rows=0),
+        "rebuild": work(member=None),
+        "scrub": work(**NO_SCRUB),
+        "lost": {"extents": 0, "bytes": 0},
+        "users": ["tcmu: v0"],
+        "requests_active": 1,
+        "memory": {"buffer_bytes": 4 << 20, "buffer_bytes_max": 64 << 20},
+        "rows": {"full": 9, "read_modify_write": 4, "reconstruct": 2, "read_all": 0, "data_only": 0},
+        "reads_saved": 2,
+        "reads_reconstructed": 0,
+        "reads_hedged": 0,
+        "medium_repaired": 0,
+        "requests_merged": 3,
+        "sync_rate_min_bytes": 10 << 20,
+        "sync_rate_max_bytes": 1 << 30,
+        "members": [member(i) for i in range(4)],
+        "empty_roles": [],
+        **changes,
+    }
 
 
 def event(number: int, kind: str = "member silent", **changes: Any) -> dict[str, Any]:
-    return {"number": number, "time_ms": 1767225600000 + number, "severity": "warning", "kind": kind,
-            "volume": "v0", "member": "", "text": f"event {number}", **changes}
+    return {
+        "number": number,
+        "time_ms": 1767225600000 + number,
+        "severity": "warning",
+        "kind": kind,
+        "volume": "v0",
+        "member": "",
+        "text": f"event {number}",
+        **changes,
+    }
 
 
 def page(*events: dict[str, Any], instance: str = "0123456789abcdef", oldest: int = 1) -> dict[str, Any]:

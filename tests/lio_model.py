@@ -18,20 +18,43 @@ ALICE = "iqn.1993-08.org.debian:01:alice"
 
 # As a kernel 6.1 makes a portal group.
 NEW_GROUP = {
-    "tag": 1, "enable": False, "luns": [], "portals": [], "node_acls": [],
-    "attributes": {"authentication": 1, "generate_node_acls": 0, "cache_dynamic_acls": 0,
-                   "demo_mode_write_protect": 1, "demo_mode_discovery": 1,
-                   "prod_mode_write_protect": 0, "default_cmdsn_depth": 64},
-    "parameters": {"InitialR2T": "Yes", "ImmediateData": "Yes", "MaxRecvDataSegmentLength": "8192",
-                   "MaxXmitDataSegmentLength": "262144", "FirstBurstLength": "65536",
-                   "MaxBurstLength": "262144", "MaxConnections": "1"},
+    "tag": 1,
+    "enable": False,
+    "luns": [],
+    "portals": [],
+    "node_acls": [],
+    "attributes": {
+        "authentication": 1,
+        "generate_node_acls": 0,
+        "cache_dynamic_acls": 0,
+        "demo_mode_write_protect": 1,
+        "demo_mode_discovery": 1,
+        "prod_mode_write_protect": 0,
+        "default_cmdsn_depth": 64,
+    },
+    "parameters": {
+        "InitialR2T": "Yes",
+        "ImmediateData": "Yes",
+        "MaxRecvDataSegmentLength": "8192",
+        "MaxXmitDataSegmentLength": "262144",
+        "FirstBurstLength": "65536",
+        "MaxBurstLength": "262144",
+        "MaxConnections": "1",
+    },
 }
 
 
 def request(name="v0", **changes):
-    base = ExportRequest(volume=name, uuid=UUID, size_bytes=300 << 30, block_bytes=512,
-                         write_cache=True, iqn=IQN, portals=(Portal("10.0.0.9", 3260),),
-                         initiators=(ALICE,))
+    base = ExportRequest(
+        volume=name,
+        uuid=UUID,
+        size_bytes=300 << 30,
+        block_bytes=512,
+        write_cache=True,
+        iqn=IQN,
+        portals=(Portal("10.0.0.9", 3260),),
+        initiators=(ALICE,),
+    )
     return dataclasses.replace(base, **changes)
 
 
@@ -55,10 +78,18 @@ class LioModel:
         match step:
             case steps.CreateStorage():
                 assert find_storage(self.config, step.name) is None
-                self.config["storage_objects"].append({
-                    "plugin": "user", "name": step.name, "config": step.config, "wwn": step.serial,
-                    "size": step.size_bytes, "hw_max_sectors": step.hw_max_sectors,
-                    "control": step.control, "attributes": {"emulate_write_cache": 0}})
+                self.config["storage_objects"].append(
+                    {
+                        "plugin": "user",
+                        "name": step.name,
+                        "config": step.config,
+                        "wwn": step.serial,
+                        "size": step.size_bytes,
+                        "hw_max_sectors": step.hw_max_sectors,
+                        "control": step.control,
+                        "attributes": {"emulate_write_cache": 0},
+                    }
+                )
             case steps.SetStorageAttribute(name, attribute, value):
                 find_storage(self.config, name)["attributes"][attribute] = int(value)
             case steps.ResizeStorage(name, size_bytes):
@@ -90,8 +121,7 @@ class LioModel:
             case steps.CreateAcl(iqn, initiator):
                 assert initiator not in self.acls(iqn)
                 depth = self.group(iqn)["attributes"]["default_cmdsn_depth"]
-                self.group(iqn)["node_acls"].append({
-                    "node_wwn": initiator, "mapped_luns": [], "depth": depth})
+                self.group(iqn)["node_acls"].append({"node_wwn": initiator, "mapped_luns": [], "depth": depth})
             case steps.SetCredentials(iqn, initiator, credentials):
                 holder = self.acls(iqn)[initiator] if initiator else self.group(iqn)
                 holder.pop("chap_userid", None), holder.pop("chap_password", None)
@@ -114,15 +144,20 @@ class LioModel:
         match made:
             case steps.CreateStorage():
                 path = storage_path(made.name)
-                assert not [lun for target in self.config["targets"] for group in target["tpgs"]
-                            for lun in group["luns"] if lun["storage_object"] == path]
+                assert not [
+                    lun
+                    for target in self.config["targets"]
+                    for group in target["tpgs"]
+                    for lun in group["luns"]
+                    if lun["storage_object"] == path
+                ]
                 self.config["storage_objects"].remove(find_storage(self.config, made.name))
             case steps.CreateTarget(iqn):
                 self.config["targets"].remove(find_target(self.config, iqn))
             case steps.CreateGroup(iqn):
                 find_target(self.config, iqn)["tpgs"].remove(self.group(iqn))
             case steps.CreateLun(iqn, lun):
-                entry, = (other for other in self.group(iqn)["luns"] if other["index"] == lun)
+                (entry,) = (other for other in self.group(iqn)["luns"] if other["index"] == lun)
                 self.group(iqn)["luns"].remove(entry)
                 for acl in self.group(iqn)["node_acls"]:
                     acl["mapped_luns"] = [m for m in acl["mapped_luns"] if m["tpg_lun"] != lun]
@@ -132,7 +167,7 @@ class LioModel:
                 self.group(iqn)["node_acls"].remove(self.acls(iqn)[initiator])
             case steps.MapLun(iqn, initiator, index):
                 mapped = self.acls(iqn)[initiator]["mapped_luns"]
-                entry, = (m for m in mapped if m["index"] == index)
+                (entry,) = (m for m in mapped if m["index"] == index)
                 mapped.remove(entry)
             case _:
                 raise AssertionError(f"{made} can't be removed")

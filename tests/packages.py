@@ -19,15 +19,20 @@ PLACES = ("/bin", "/sbin", "/usr/bin", "/usr/sbin")
 
 def _names(relations: str) -> list[list[str]]:
     """ "a (>= 1), b:any | c" -> [["a"], ["b", "c"]]"""
-    return [[re.split(r"[ :(]", one.strip())[0] for one in relation.split("|")]
-            for relation in relations.split(",") if relation.strip()]
+    return [
+        [re.split(r"[ :(]", one.strip())[0] for one in relation.split("|")]
+        for relation in relations.split(",")
+        if relation.strip()
+    ]
 
 
 @cache
 def brought(*options: str) -> frozenset[str]:
     """Packages that are there after scripts/deps OPTIONS, as far as they are installed here."""
     text = subprocess.run(["dpkg-query", "-W", "-f", FORMAT], check=True, capture_output=True, text=True).stdout
-    installed = {words[1]: words for words in (line.split("\t") for line in text.splitlines()) if words[0].startswith("ii")}
+    installed = {
+        words[1]: words for words in (line.split("\t") for line in text.splitlines()) if words[0].startswith("ii")
+    }
     providers: dict[str, list[str]] = {}
     for name, words in installed.items():
         for provided in _names(words[4]):

@@ -75,7 +75,8 @@ class Process:
     def check(self) -> None:
         assert self.popen is not None
         assert self.popen.poll() is None, (
-            f"{self.words[0]} ended with {self.popen.returncode}:\n{self.log.read_text(errors='replace')[-3000:]}")
+            f"{self.words[0]} ended with {self.popen.returncode}:\n{self.log.read_text(errors='replace')[-3000:]}"
+        )
 
     def stop(self) -> None:
         if self.popen is None:
@@ -91,8 +92,11 @@ class Process:
 class Exporter:
     def __init__(self, control_socket: Path | str, folder: Path) -> None:
         self.log = folder / "exporter.log"
-        self._process = Process([PYTHON, IRAID, "exporter", "--socket", control_socket, "--address", "127.0.0.1",
-                                 "--port", "0", "--json"], self.log, env=os.environ | {"PYTHONUNBUFFERED": "1"})
+        self._process = Process(
+            [PYTHON, IRAID, "exporter", "--socket", control_socket, "--address", "127.0.0.1", "--port", "0", "--json"],
+            self.log,
+            env=os.environ | {"PYTHONUNBUFFERED": "1"},
+        )
         self.url = ""
 
     def __enter__(self) -> Exporter:
@@ -131,10 +135,19 @@ class Prometheus:
         (self.folder / "prometheus.yml").write_text(
             f"global: {{scrape_interval: {interval_seconds}s, evaluation_interval: {interval_seconds}s}}\n"
             "rule_files: [alerts.yml]\n"
-            f"scrape_configs: [{{job_name: iraid, static_configs: [{{targets: ['{target}']}}]}}]\n")
+            f"scrape_configs: [{{job_name: iraid, static_configs: [{{targets: ['{target}']}}]}}]\n"
+        )
         self._process = Process(
-            ["prometheus", f"--config.file={self.folder}/prometheus.yml", f"--storage.tsdb.path={self.folder}/data",
-             f"--web.listen-address={self.url.removeprefix('http://')}", "--log.level=warn"], self.folder / "prometheus.log", cwd=self.folder)
+            [
+                "prometheus",
+                f"--config.file={self.folder}/prometheus.yml",
+                f"--storage.tsdb.path={self.folder}/data",
+                f"--web.listen-address={self.url.removeprefix('http://')}",
+                "--log.level=warn",
+            ],
+            self.folder / "prometheus.log",
+            cwd=self.folder,
+        )
 
     def __enter__(self) -> Prometheus:
         self._process.start()
@@ -172,8 +185,11 @@ class Prometheus:
 
     def firing(self) -> set[tuple[str, str]]:
         """(alert, volume or instance)"""
-        return {(one["labels"]["alertname"], one["labels"].get("volume", one["labels"].get("instance", "")))
-                for one in self.alerts() if one["state"] == "firing"}
+        return {
+            (one["labels"]["alertname"], one["labels"].get("volume", one["labels"].get("instance", "")))
+            for one in self.alerts()
+            if one["state"] == "firing"
+        }
 
     def targets(self) -> list[dict[str, Any]]:
         return self._get("targets")["activeTargets"]

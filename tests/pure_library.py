@@ -22,62 +22,100 @@ MEMBERS = {0: range(2, 33), 1: range(2, 5), 5: range(3, 33), 6: range(4, 33), 10
 ALL_SHAPES = [(level, members) for level, counts in MEMBERS.items() for members in counts]
 
 settings.register_profile(
-    "pure", deadline=None, max_examples=int(os.environ.get("IRAID_EXAMPLES", "200")),
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+    "pure",
+    deadline=None,
+    max_examples=int(os.environ.get("IRAID_EXAMPLES", "200")),
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
 settings.load_profile("pure")
 
 
 class Geometry(ctypes.Structure):
-    _fields_ = [("level", ctypes.c_uint8), ("members", ctypes.c_uint8),
-                ("width", ctypes.c_uint8), ("data_chunks", ctypes.c_uint8),
-                ("redundancy", ctypes.c_uint8),
-                ("chunk_bytes", ctypes.c_uint32), ("block_bytes", ctypes.c_uint32),
-                ("rows", ctypes.c_uint64)]
+    _fields_ = [
+        ("level", ctypes.c_uint8),
+        ("members", ctypes.c_uint8),
+        ("width", ctypes.c_uint8),
+        ("data_chunks", ctypes.c_uint8),
+        ("redundancy", ctypes.c_uint8),
+        ("chunk_bytes", ctypes.c_uint32),
+        ("block_bytes", ctypes.c_uint32),
+        ("rows", ctypes.c_uint64),
+    ]
 
 
 class Extent(ctypes.Structure):
-    _fields_ = [("row", ctypes.c_uint64), ("member_offset_bytes", ctypes.c_uint64),
-                ("column_bytes", ctypes.c_uint32), ("length_bytes", ctypes.c_uint32),
-                ("chunk", ctypes.c_uint8), ("role", ctypes.c_uint8)]
+    _fields_ = [
+        ("row", ctypes.c_uint64),
+        ("member_offset_bytes", ctypes.c_uint64),
+        ("column_bytes", ctypes.c_uint32),
+        ("length_bytes", ctypes.c_uint32),
+        ("chunk", ctypes.c_uint8),
+        ("role", ctypes.c_uint8),
+    ]
 
 
 class Area(ctypes.Structure):
-    _fields_ = [("type", ctypes.c_uint32), ("offset_bytes", ctypes.c_uint64),
-                ("length_bytes", ctypes.c_uint64)]
+    _fields_ = [("type", ctypes.c_uint32), ("offset_bytes", ctypes.c_uint64), ("length_bytes", ctypes.c_uint64)]
 
 
 class TrackedMember(ctypes.Structure):
-    _fields_ = [("member_uuid", ctypes.c_uint8 * 16), ("role", ctypes.c_uint8),
-                ("state", ctypes.c_uint8), ("epoch", ctypes.c_uint64),
-                ("write_count", ctypes.c_uint64)]
+    _fields_ = [
+        ("member_uuid", ctypes.c_uint8 * 16),
+        ("role", ctypes.c_uint8),
+        ("state", ctypes.c_uint8),
+        ("epoch", ctypes.c_uint64),
+        ("write_count", ctypes.c_uint64),
+    ]
 
 
 class Superblock(ctypes.Structure):
-    _fields_ = [("features_compat", ctypes.c_uint64), ("features_ro_compat", ctypes.c_uint64),
-                ("features_incompat", ctypes.c_uint64), ("write_count", ctypes.c_uint64),
-                ("volume_uuid", ctypes.c_uint8 * 16), ("member_uuid", ctypes.c_uint8 * 16),
-                ("name", ctypes.c_char * 64), ("level", ctypes.c_uint8),
-                ("member_count", ctypes.c_uint8), ("role", ctypes.c_uint8),
-                ("clean", ctypes.c_bool), ("chunk_bytes", ctypes.c_uint32),
-                ("block_bytes", ctypes.c_uint32), ("region_rows", ctypes.c_uint32),
-                ("member_bytes", ctypes.c_uint64), ("data_bytes", ctypes.c_uint64),
-                ("epoch", ctypes.c_uint64), ("event", ctypes.c_uint64),
-                ("created_s", ctypes.c_uint64), ("updated_s", ctypes.c_uint64),
-                ("resync_row", ctypes.c_uint64), ("rebuild_row", ctypes.c_uint64),
-                ("scrub_row", ctypes.c_uint64), ("scrub_mode", ctypes.c_uint8),
-                ("scrub_running", ctypes.c_bool), ("scrub_mismatches", ctypes.c_uint64),
-                ("owner", ctypes.c_char * 64),
-                ("member_uuids", (ctypes.c_uint8 * 16) * 32),
-                ("member_states", ctypes.c_uint8 * 32), ("areas", Area * 5),
-                ("tracked", TrackedMember * 4), ("write_counts", ctypes.c_uint64 * 32),
-                ("recorded_roles", ctypes.c_uint32), ("lost_empty", ctypes.c_uint32),
-                ("flushes_fail", ctypes.c_bool)]
+    _fields_ = [
+        ("features_compat", ctypes.c_uint64),
+        ("features_ro_compat", ctypes.c_uint64),
+        ("features_incompat", ctypes.c_uint64),
+        ("write_count", ctypes.c_uint64),
+        ("volume_uuid", ctypes.c_uint8 * 16),
+        ("member_uuid", ctypes.c_uint8 * 16),
+        ("name", ctypes.c_char * 64),
+        ("level", ctypes.c_uint8),
+        ("member_count", ctypes.c_uint8),
+        ("role", ctypes.c_uint8),
+        ("clean", ctypes.c_bool),
+        ("chunk_bytes", ctypes.c_uint32),
+        ("block_bytes", ctypes.c_uint32),
+        ("region_rows", ctypes.c_uint32),
+        ("member_bytes", ctypes.c_uint64),
+        ("data_bytes", ctypes.c_uint64),
+        ("epoch", ctypes.c_uint64),
+        ("event", ctypes.c_uint64),
+        ("created_s", ctypes.c_uint64),
+        ("updated_s", ctypes.c_uint64),
+        ("resync_row", ctypes.c_uint64),
+        ("rebuild_row", ctypes.c_uint64),
+        ("scrub_row", ctypes.c_uint64),
+        ("scrub_mode", ctypes.c_uint8),
+        ("scrub_running", ctypes.c_bool),
+        ("scrub_mismatches", ctypes.c_uint64),
+        ("owner", ctypes.c_char * 64),
+        ("member_uuids", (ctypes.c_uint8 * 16) * 32),
+        ("member_states", ctypes.c_uint8 * 32),
+        ("areas", Area * 5),
+        ("tracked", TrackedMember * 4),
+        ("write_counts", ctypes.c_uint64 * 32),
+        ("recorded_roles", ctypes.c_uint32),
+        ("lost_empty", ctypes.c_uint32),
+        ("flushes_fail", ctypes.c_bool),
+    ]
 
 
 class SpareMark(ctypes.Structure):
-    _fields_ = [("member_uuid", ctypes.c_uint8 * 16), ("volume_uuid", ctypes.c_uint8 * 16),
-                ("member_bytes", ctypes.c_uint64), ("block_bytes", ctypes.c_uint32),
-                ("created_s", ctypes.c_uint64)]
+    _fields_ = [
+        ("member_uuid", ctypes.c_uint8 * 16),
+        ("volume_uuid", ctypes.c_uint8 * 16),
+        ("member_bytes", ctypes.c_uint64),
+        ("block_bytes", ctypes.c_uint32),
+        ("created_s", ctypes.c_uint64),
+    ]
 
 
 OK, ABSENT, CORRUPT, UNSUPPORTED = range(4)
@@ -88,19 +126,19 @@ class Iovec(ctypes.Structure):
 
 
 class IovRun(ctypes.Structure):
-    _fields_ = [("iov", ctypes.POINTER(Iovec)), ("count", ctypes.c_int),
-                ("skip_bytes", ctypes.c_size_t)]
+    _fields_ = [("iov", ctypes.POINTER(Iovec)), ("count", ctypes.c_int), ("skip_bytes", ctypes.c_size_t)]
 
 
 def load_library() -> ctypes.CDLL:
     build = Path(os.environ.get("IRAID_BUILD_DIR", ROOT / "build"))
     path = build / "handler" / "libiraid_pure_shared.so"
     if not path.exists():
-        pytest.fail(f"{path} is not built: run `cmake --build {build} --target iraid_pure_shared` "
-                    "or set IRAID_BUILD_DIR", pytrace=False)
+        pytest.fail(
+            f"{path} is not built: run `cmake --build {build} --target iraid_pure_shared` or set IRAID_BUILD_DIR",
+            pytrace=False,
+        )
     library = ctypes.CDLL(str(path))
-    u8, u32, u64, size, p = (ctypes.c_uint8, ctypes.c_uint32, ctypes.c_uint64, ctypes.c_size_t,
-                             ctypes.c_void_p)
+    u8, u32, u64, size, p = (ctypes.c_uint8, ctypes.c_uint32, ctypes.c_uint64, ctypes.c_size_t, ctypes.c_void_p)
     i32 = ctypes.c_int
     for name, result, arguments in [
         ("geometry_init", i32, [p, i32, i32, u32, u32, u64]),

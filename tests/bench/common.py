@@ -44,8 +44,9 @@ def begin(name: str, arguments: argparse.Namespace, about: str) -> dict[str, str
 
 
 def provenance() -> dict[str, str]:
-    commit = subprocess.run(["git", "-C", ROOT, "rev-parse", "--short", "HEAD"], check=False, capture_output=True,
-                            text=True).stdout.strip()
+    commit = subprocess.run(
+        ["git", "-C", ROOT, "rev-parse", "--short", "HEAD"], check=False, capture_output=True, text=True
+    ).stdout.strip()
     return {"date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"), "commit": commit}
 
 
@@ -67,8 +68,10 @@ def served(level: int, members: int, member_bytes: int, *, spares: int = 0) -> I
     from iraid_dev.stack.farm import TargetFarm
     from iraid_dev.stack.private_gateway import Gateway
 
-    with tempfile.TemporaryDirectory(dir=MEMORY) as name, \
-            TargetFarm(Path(name, "farm"), count=members + spares, size_bytes=member_bytes) as farm:
+    with (
+        tempfile.TemporaryDirectory(dir=MEMORY) as name,
+        TargetFarm(Path(name, "farm"), count=members + spares, size_bytes=member_bytes) as farm,
+    ):
         gateway = Gateway(Path(name, "gateway"), Path(name, "sockets"))
         try:
             gateway.start()

@@ -85,8 +85,7 @@ def measure(volume, handle, submit, depth: int, folder: Path) -> dict:
     for _ in range(3):  # warm: free lists, arena, sockets
         run(handle, submit, COMMANDS, depth)
     log = folder / "strace"
-    tracer = subprocess.Popen(["strace", "-c", "-o", log, "-p", str(thread)],
-                              stderr=subprocess.PIPE, text=True)
+    tracer = subprocess.Popen(["strace", "-c", "-o", log, "-p", str(thread)], stderr=subprocess.PIPE, text=True)
     assert tracer.stderr is not None
     tracer.stderr.readline()  # "Process N attached"
     before, faults = volume.status(), page_faults(pid, thread)
@@ -100,8 +99,7 @@ def measure(volume, handle, submit, depth: int, folder: Path) -> dict:
         "depth": depth,
         "commands": COMMANDS,
         "member_commands": (member_commands(after) - member_commands(before)) / COMMANDS,
-        "system_calls": {name: round(n / COMMANDS, 2) for name, n in
-                         sorted(counts.items(), key=lambda item: -item[1])},
+        "system_calls": {name: round(n / COMMANDS, 2) for name, n in sorted(counts.items(), key=lambda item: -item[1])},
         "system_calls_total": round(sum(counts.values()) / COMMANDS, 2),
         "page_faults": faults,
     }
@@ -111,8 +109,10 @@ def report(rows: list[dict]) -> None:
     print(f"{'command':28} {'depth':>5} {'to members':>10} {'calls':>7} {'faults':>6}  which")
     for row in rows:
         calls = ", ".join(f"{name} {n:g}" for name, n in list(row["system_calls"].items())[:6])
-        print(f"{row['command']:28} {row['depth']:5} {row['member_commands']:10.2f} "
-              f"{row['system_calls_total']:7.2f} {row['page_faults']:6}  {calls}")
+        print(
+            f"{row['command']:28} {row['depth']:5} {row['member_commands']:10.2f} "
+            f"{row['system_calls_total']:7.2f} {row['page_faults']:6}  {calls}"
+        )
 
 
 def main() -> None:

@@ -72,8 +72,9 @@ def measure(level: int, members: int, seconds: float) -> dict[str, float]:
             figures[name] = load.run(after(seconds))
         for out in range(BEARS[level]):
             bench.farm.kill(out)
-            volume.wait_status(lambda now, out=out: sum(
-                member["state"] != "in sync" for member in now["members"]) > out, "an eviction")
+            volume.wait_status(
+                lambda now, out=out: sum(member["state"] != "in sync" for member in now["members"]) > out, "an eviction"
+            )
             load = NbdLoad(handle, at_random(False, 64 * KIB, status["size_bytes"]), 64 * KIB)
             load.run(after(0.3))
             figures[f"64k random read, {out + 1} out"] = load.run(after(seconds))
@@ -85,8 +86,12 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=2)
     parser.add_argument("--rounds", type=int, default=3)
     arguments = parser.parse_args()
-    head = common.begin("levels", arguments, f"members of {MEMBER_BYTES // MIB} MiB, chunk 64 KiB, depth 16, "
-                        f"{arguments.rounds} rounds of {arguments.seconds:g} s, medians, MB/s")
+    head = common.begin(
+        "levels",
+        arguments,
+        f"members of {MEMBER_BYTES // MIB} MiB, chunk 64 KiB, depth 16, "
+        f"{arguments.rounds} rounds of {arguments.seconds:g} s, medians, MB/s",
+    )
     found: dict[tuple[int, int], dict[str, list[float]]] = {shape: {} for shape in SHAPES}
     for number in range(arguments.rounds):
         for level, members in SHAPES:
@@ -98,11 +103,16 @@ def main() -> None:
     print("|---|" + "---:|" * len(SHAPES))
     for column in columns:
         cells = [found[shape].get(column) for shape in SHAPES]
-        print(f"| {column} | " + " | ".join(f"{statistics.median(cell):.0f}" if cell else "-" for cell in cells)
-              + " |")
-    common.write(arguments.json, head, rows=[
-        {"level": level, "members": members, "pattern": column, "mb_per_s": rates}
-        for (level, members), all_rates in found.items() for column, rates in all_rates.items()])
+        print(f"| {column} | " + " | ".join(f"{statistics.median(cell):.0f}" if cell else "-" for cell in cells) + " |")
+    common.write(
+        arguments.json,
+        head,
+        rows=[
+            {"level": level, "members": members, "pattern": column, "mb_per_s": rates}
+            for (level, members), all_rates in found.items()
+            for column, rates in all_rates.items()
+        ],
+    )
 
 
 if __name__ == "__main__":

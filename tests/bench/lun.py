@@ -34,9 +34,13 @@ MEMBERS = 4
 MEMBER_BYTES = 192 << 20
 CELLS = [Cell("write", MIB), Cell("read", MIB), Cell("write", 64 * KIB), Cell("randread", 4 * KIB)]
 SETTINGS = [  # bytes per command, MiB of data area, commands in flight
-    (64 << 10, 64, 128), (1 << 20, 64, 128), (4 << 20, 64, 128),
-    (4 << 20, 16, 128), (4 << 20, 256, 128),
-    (4 << 20, 64, 32), (4 << 20, 64, 512),
+    (64 << 10, 64, 128),
+    (1 << 20, 64, 128),
+    (4 << 20, 64, 128),
+    (4 << 20, 16, 128),
+    (4 << 20, 256, 128),
+    (4 << 20, 64, 32),
+    (4 << 20, 64, 512),
 ]
 
 
@@ -88,23 +92,30 @@ def memory() -> None:
         idle = resident_kib(pid)
         disk = volume.login()
         exported = resident_kib(pid)
-        print(f"resident: runner {empty} KiB, with a volume of {MEMBERS} members {idle} KiB "
-              f"(+{idle - empty}), exported and logged in {exported} KiB (+{exported - empty})")
+        print(
+            f"resident: runner {empty} KiB, with a volume of {MEMBERS} members {idle} KiB "
+            f"(+{idle - empty}), exported and logged in {exported} KiB (+{exported - empty})"
+        )
         load.fill(disk)
         # The ring (1 MiB, some 8000 commands) is gone round once, so that all its pages are touched.
         load.run(disk, Cell("randread", 4 * KIB), 8)
-        for cell in (Cell("write", MIB), Cell("randwrite", 64 * KIB), Cell("randwrite", 4 * KIB),
-                     Cell("randread", 64 * KIB)):
+        for cell in (
+            Cell("write", MIB),
+            Cell("randwrite", 64 * KIB),
+            Cell("randwrite", 4 * KIB),
+            Cell("randread", 64 * KIB),
+        ):
             load.run(disk, cell, 3)  # the arena and the data area grow to what this load needs
             before, faults = commands(volume), page_faults(pid)
             load.run(disk, cell, 3)
             after = page_faults(pid)
             grown = ", ".join(f"{name} {after[name] - faults[name]}" for name in sorted(after))
-            print(f"{cell}: page faults by thread: {grown}; "
-                  f"{commands(volume) - before} commands to members")
+            print(f"{cell}: page faults by thread: {grown}; {commands(volume) - before} commands to members")
         status = volume.status()
-        print(f"after the load: {resident_kib(pid)} KiB, of them buffers "
-              f"{status['memory']['buffer_bytes'] >> 10} KiB; the ring's data area counts too")
+        print(
+            f"after the load: {resident_kib(pid)} KiB, of them buffers "
+            f"{status['memory']['buffer_bytes'] >> 10} KiB; the ring's data area counts too"
+        )
 
 
 def settings(seconds: float) -> None:
@@ -120,8 +131,11 @@ def settings(seconds: float) -> None:
             disk = volume.login()
             load.fill(disk)
             values = [load.run(disk, cell, seconds).mb_per_s for cell in CELLS]
-            print(f"{transfer >> 10:>4} KiB {area:>4} MiB {depth:>6}  " +
-                  "  ".join(f"{value:>10.1f} MB/s" for value in values), flush=True)
+            print(
+                f"{transfer >> 10:>4} KiB {area:>4} MiB {depth:>6}  "
+                + "  ".join(f"{value:>10.1f} MB/s" for value in values),
+                flush=True,
+            )
             volume.logout()
             volume.unexport()
 

@@ -43,10 +43,14 @@ SYSTEMS = ("engine", "raw")
 def named_cells(shape: Shape) -> dict[str, Cell]:
     stripe = int(CHUNK * shape.data_chunks)
     return {
-        "4k random read": Cell("randread", 4 * KIB), "64k random read": Cell("randread", 64 * KIB),
-        "64k read": Cell("read", 64 * KIB), "1M read": Cell("read", MIB),
-        f"full stripes ({size_text(stripe)}) write": Cell("write", stripe), "1M write": Cell("write", MIB),
-        "64k write": Cell("write", 64 * KIB), "64k random write": Cell("randwrite", 64 * KIB),
+        "4k random read": Cell("randread", 4 * KIB),
+        "64k random read": Cell("randread", 64 * KIB),
+        "64k read": Cell("read", 64 * KIB),
+        "1M read": Cell("read", MIB),
+        f"full stripes ({size_text(stripe)}) write": Cell("write", stripe),
+        "1M write": Cell("write", MIB),
+        "64k write": Cell("write", 64 * KIB),
+        "64k random write": Cell("randwrite", 64 * KIB),
         "4k random write": Cell("randwrite", 4 * KIB),
     }
 
@@ -60,8 +64,10 @@ class Bench:
         self.program = Path(arguments.build) / "tests/bench/native_load"
         if not self.program.exists():
             raise SystemExit(f"native: {self.program} is not there: scripts/build, or --build DIR")
-        self.farms = [TargetFarm(folder / name, count=arguments.members, size_bytes=arguments.member_mib * MIB)
-                      for name in ("members", "plain")]
+        self.farms = [
+            TargetFarm(folder / name, count=arguments.members, size_bytes=arguments.member_mib * MIB)
+            for name in ("members", "plain")
+        ]
         self.gateway = Gateway(folder / "gateway", folder / "sockets")
 
     def __enter__(self) -> Bench:
@@ -86,13 +92,32 @@ class Bench:
     def measure(self, system: str, cell: Cell, number: int) -> Row:
         arguments = self.arguments
         where = ["v0"] if system == "engine" else self.farms[1].members()
-        words = [str(self.program), system, *where, "--pattern", cell.pattern, "--block", str(cell.block_bytes),
-                 "--depth", str(arguments.depth), "--seconds", str(arguments.seconds)]
+        words = [
+            str(self.program),
+            system,
+            *where,
+            "--pattern",
+            cell.pattern,
+            "--block",
+            str(cell.block_bytes),
+            "--depth",
+            str(arguments.depth),
+            "--seconds",
+            str(arguments.seconds),
+        ]
         result = subprocess.run(words, env=self.gateway.environment(), capture_output=True, text=True, check=False)
         if result.returncode != 0:
             raise SystemExit(f"native: {' '.join(words)}: {result.stderr}")
-        return Row("none", level=arguments.level, members=arguments.members, pattern=cell.pattern,
-                   block_bytes=cell.block_bytes, round=number, depth=arguments.depth, **json.loads(result.stdout))
+        return Row(
+            "none",
+            level=arguments.level,
+            members=arguments.members,
+            pattern=cell.pattern,
+            block_bytes=cell.block_bytes,
+            round=number,
+            depth=arguments.depth,
+            **json.loads(result.stdout),
+        )
 
 
 def parse() -> argparse.Namespace:
@@ -129,8 +154,12 @@ def parse() -> argparse.Namespace:
 
 def main() -> None:
     arguments = parse()
-    head = common.begin("native", arguments, f"level {arguments.level}, {arguments.members} members, chunk 64 KiB, depth "
-                        f"{arguments.depth}, {arguments.rounds} rounds of {arguments.seconds:g} s, medians")
+    head = common.begin(
+        "native",
+        arguments,
+        f"level {arguments.level}, {arguments.members} members, chunk 64 KiB, depth "
+        f"{arguments.depth}, {arguments.rounds} rounds of {arguments.seconds:g} s, medians",
+    )
     head |= {"command": shlex.join(sys.argv), "machine": platform.platform()}
     rows: list[Row] = []
     with tempfile.TemporaryDirectory(dir=common.MEMORY) as name, Bench(arguments, Path(name)) as bench:
@@ -147,18 +176,26 @@ def main() -> None:
 
 def report(rows: list[Row], chosen: dict[str, Cell], traffic: float) -> None:
     """traffic: what members get of a full stripe, for a byte of data."""
-    print("| | engine MB/s | raw MB/s | engine : raw | of members' traffic | engine p50, p99 ms | engine CPU s/GiB | raw |")
+    print(
+        "| | engine MB/s | raw MB/s | engine : raw | of members' traffic | engine p50, p99 ms | engine CPU s/GiB | raw |"
+    )
     print("|---|" + "---:|" * 7)
     for name, cell in chosen.items():
+
         def median(system: str, figure: str, cell: Cell = cell) -> float:
-            return statistics.median(getattr(one, figure) for one in rows if one.system == system
-                                     and Cell(one.pattern, one.block_bytes) == cell)
+            return statistics.median(
+                getattr(one, figure)
+                for one in rows
+                if one.system == system and Cell(one.pattern, one.block_bytes) == cell
+            )
 
         engine, raw = median("engine", "mb_per_s"), median("raw", "mb_per_s")
         moved = f"{engine * traffic / raw:.2f}" if name.startswith(("full", "1M write")) else "-"
-        print(f"| {name} | {engine:.0f} | {raw:.0f} | {engine / raw:.2f} | {moved} | {median('engine', 'p50_ms'):.2f}, "
-              f"{median('engine', 'p99_ms'):.2f} | {median('engine', 'cpu_s_per_gib'):.2f} | "
-              f"{median('raw', 'cpu_s_per_gib'):.2f} |")
+        print(
+            f"| {name} | {engine:.0f} | {raw:.0f} | {engine / raw:.2f} | {moved} | {median('engine', 'p50_ms'):.2f}, "
+            f"{median('engine', 'p99_ms'):.2f} | {median('engine', 'cpu_s_per_gib'):.2f} | "
+            f"{median('raw', 'cpu_s_per_gib'):.2f} |"
+        )
 
 
 if __name__ == "__main__":

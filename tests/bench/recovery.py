@@ -40,9 +40,13 @@ def rebuild_beside_load(minimum: str, maximum: str, seconds: float) -> dict:
         volume = bench.volume
         load = NbdLoad(volume.connect(), half_writes(volume.status()["size_bytes"]), CHUNK, DEPTH)
         volume.wait_resynced()
-        call(volume.control, "volume.set", name="v0",
-             sync_rate_min_bytes=int(minimum[:-1]) * SIZES[minimum[-1]],
-             sync_rate_max_bytes=int(maximum[:-1]) * SIZES[maximum[-1]])
+        call(
+            volume.control,
+            "volume.set",
+            name="v0",
+            sync_rate_min_bytes=int(minimum[:-1]) * SIZES[minimum[-1]],
+            sync_rate_max_bytes=int(maximum[:-1]) * SIZES[maximum[-1]],
+        )
         load.run(after(1))
         alone = load.run(after(seconds))
         call(volume.control, "member.fail", name="v0", member="0")
@@ -61,9 +65,14 @@ def rebuild_beside_load(minimum: str, maximum: str, seconds: float) -> dict:
         if last["rebuild"]["running"]:
             last = volume.wait_status(lambda status: status["state"] == "active", "the rebuild's end", 300)
             idle = round((MEMBER_BYTES // CHUNK - first_idle) * CHUNK / (time.monotonic() - begun) / 1e6, 1)
-    return {"rate_min": minimum, "rate_max": maximum, "alone_mb_s": round(alone, 1),
-            "beside_mb_s": round(beside, 1),
-            "rebuild_mb_s": round((rows - first) * CHUNK / took / 1e6, 1), "rebuild_idle_mb_s": idle}
+    return {
+        "rate_min": minimum,
+        "rate_max": maximum,
+        "alone_mb_s": round(alone, 1),
+        "beside_mb_s": round(beside, 1),
+        "rebuild_mb_s": round((rows - first) * CHUNK / took / 1e6, 1),
+        "rebuild_idle_mb_s": idle,
+    }
 
 
 def resync_after_crash() -> dict:
@@ -77,34 +86,45 @@ def resync_after_crash() -> dict:
             volume.connect()
             status = volume.wait_resynced()
     regions = status["regions"]
-    return {"regions": regions["total"], "region_bytes": regions["region_bytes"],
-            "resynced_rows": status["resync"]["done_rows"],
-            "resynced_regions": status["resync"]["done_rows"] * CHUNK // regions["region_bytes"],
-            "corrected_rows": status["resync"]["corrected_rows"],
-            "read_bytes": [member["read_bytes"] for member in status["members"]],
-            "written_bytes": [member["written_bytes"] for member in status["members"]]}
+    return {
+        "regions": regions["total"],
+        "region_bytes": regions["region_bytes"],
+        "resynced_rows": status["resync"]["done_rows"],
+        "resynced_regions": status["resync"]["done_rows"] * CHUNK // regions["region_bytes"],
+        "corrected_rows": status["resync"]["corrected_rows"],
+        "read_bytes": [member["read_bytes"] for member in status["members"]],
+        "written_bytes": [member["written_bytes"] for member in status["members"]],
+    }
 
 
 def main() -> None:
     parser = common.parser(__doc__)
     parser.add_argument("--seconds", type=float, default=4)
     arguments = parser.parse_args()
-    head = common.begin("recovery", arguments,
-                        f"{MEMBERS} members of {MEMBER_BYTES // MIB} MiB, chunk {CHUNK // KIB} KiB, level 5")
+    head = common.begin(
+        "recovery", arguments, f"{MEMBERS} members of {MEMBER_BYTES // MIB} MiB, chunk {CHUNK // KIB} KiB, level 5"
+    )
     rows = []
-    print(f"{'throttle min..max':>18} {'load alone':>11} {'load beside':>12} {'rebuild':>9} "
-          f"{'rebuild, no load':>17}   MB/s")
+    print(
+        f"{'throttle min..max':>18} {'load alone':>11} {'load beside':>12} {'rebuild':>9} "
+        f"{'rebuild, no load':>17}   MB/s"
+    )
     for minimum, maximum in RATES:
         row = rebuild_beside_load(minimum, maximum, arguments.seconds)
         rows.append(row)
-        print(f"{minimum + '..' + maximum:>18} {row['alone_mb_s']:11} {row['beside_mb_s']:12} "
-              f"{row['rebuild_mb_s']:9} {row['rebuild_idle_mb_s'] or '-':>17}", flush=True)
+        print(
+            f"{minimum + '..' + maximum:>18} {row['alone_mb_s']:11} {row['beside_mb_s']:12} "
+            f"{row['rebuild_mb_s']:9} {row['rebuild_idle_mb_s'] or '-':>17}",
+            flush=True,
+        )
     crash = resync_after_crash()
     whole = crash["regions"] * crash["region_bytes"]
-    print(f"resync after a crash: {crash['resynced_regions']} of {crash['regions']} regions, "
-          f"{crash['corrected_rows']} rows corrected; read of each member "
-          f"{max(crash['read_bytes']) / MIB:.1f} MiB of {whole / MIB:.0f}, "
-          f"written {max(crash['written_bytes']) / MIB:.1f} MiB")
+    print(
+        f"resync after a crash: {crash['resynced_regions']} of {crash['regions']} regions, "
+        f"{crash['corrected_rows']} rows corrected; read of each member "
+        f"{max(crash['read_bytes']) / MIB:.1f} MiB of {whole / MIB:.0f}, "
+        f"written {max(crash['written_bytes']) / MIB:.1f} MiB"
+    )
     common.write(arguments.json, head, rebuild=rows, resync=crash)
 
 

@@ -43,7 +43,9 @@ def pytest_terminal_summary(terminalreporter: object, config: pytest.Config) -> 
 
 
 @pytest.fixture
-def figure(request: pytest.FixtureRequest, record_property: Callable[[str, object], None]) -> Callable[[str, object], None]:
+def figure(
+    request: pytest.FixtureRequest, record_property: Callable[[str, object], None]
+) -> Callable[[str, object], None]:
     """figure("run by a recipe", 31): shown at the end also when all is well, and in the JUnit file."""
 
     def show(name: str, value: object) -> None:
@@ -66,8 +68,10 @@ def network() -> Iterator[None]:
         if libc.unshare(CLONE_NEWNET) != 0:
             pytest.skip(f"no network namespaces here: {os.strerror(ctypes.get_errno())}")
         try:
-            for words in (["link", "set", "lo", "up"],
-                          *(["address", "add", f"{address}/32", "dev", "lo"] for address in ADDRESSES)):
+            for words in (
+                ["link", "set", "lo", "up"],
+                *(["address", "add", f"{address}/32", "dev", "lo"] for address in ADDRESSES),
+            ):
                 subprocess.run(["ip", *words], check=True)
             yield
         finally:

@@ -77,8 +77,10 @@ def _simple_commands(line: str) -> Iterator[list[str]]:
         if set(token) <= set("<>&") and token not in ("&", "&&"):
             skip = True
         elif set(token) <= set(";&|"):
-            while words and (words[0] in ("do", "then", "else", "if", "while", "until", "!", "{", "(", "time", "sudo")
-                             or re.fullmatch(r"\w+=.*", words[0])):
+            while words and (
+                words[0] in ("do", "then", "else", "if", "while", "until", "!", "{", "(", "time", "sudo")
+                or re.fullmatch(r"\w+=.*", words[0])
+            ):
                 words.pop(0)
             if words and words[0] not in ("for", "done", "fi", "case", "esac", "}", ")"):
                 yield words
@@ -97,9 +99,14 @@ def _until_comment(lexer: shlex.shlex) -> Iterator[str]:
 
 
 def pages() -> list[Path]:
-    return [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "docs/operating").glob("*.md")),
-            *sorted((ROOT / "docs/design").glob("*.md")), *sorted((ROOT / "packaging").rglob("*.md")),
-            *sorted((ROOT / "docs/man").glob("*.scd"))]
+    return [
+        ROOT / "README.md",
+        *sorted((ROOT / "docs").glob("*.md")),
+        *sorted((ROOT / "docs/operating").glob("*.md")),
+        *sorted((ROOT / "docs/design").glob("*.md")),
+        *sorted((ROOT / "packaging").rglob("*.md")),
+        *sorted((ROOT / "docs/man").glob("*.scd")),
+    ]
 
 
 def blocks(page: Path) -> list[Block]:

@@ -56,8 +56,7 @@ class Stage:
     def member(self, number: int) -> str:
         return self.farm.member(number)
 
-    def make_volume(self, *more: str, numbers: Sequence[int] = (0, 1, 2, 3), level: int = 5,
-                    **configured: Any) -> None:
+    def make_volume(self, *more: str, numbers: Sequence[int] = (0, 1, 2, 3), level: int = 5, **configured: Any) -> None:
         """Its parity proven, filled, stopped in order.  It gives members up sooner than usual."""
         self.gateway.create("v0", [self.member(n) for n in numbers], level, "64K", "--give-up", "2", *more)
         wait_until(lambda: self._proven(self.gateway.status("v0")), "the first resync")
@@ -128,8 +127,9 @@ class Stage:
         self.farm.kill(number)
         moved = len(self.farm)
         os.link(self.farm.backing(number), self.farm.directory / f"member{moved}.img")
-        self.farm.add(TargetOptions(size_bytes=self.farm.backing(number).stat().st_size, address=address, port=3260,
-                                    iqn=IQN))
+        self.farm.add(
+            TargetOptions(size_bytes=self.farm.backing(number).stat().st_size, address=address, port=3260, iqn=IQN)
+        )
 
     def end_serving(self) -> None:
         assert self.served is not None
@@ -163,17 +163,28 @@ class Stage:
         self.gateway.start("--start-all")
 
     def run(self, line: str, where: str) -> None:
-        typed = line.replace(f"{IQN}/0", f"{IQN}/1").replace("/etc/iraid", str(self.gateway.config)).replace(
-            "/run/iraid", str(self.gateway.sockets))
+        typed = (
+            line.replace(f"{IQN}/0", f"{IQN}/1")
+            .replace("/etc/iraid", str(self.gateway.config))
+            .replace("/run/iraid", str(self.gateway.sockets))
+        )
         environment = self.gateway.environment() | {"PATH": f"{self._bin}:{os.environ['PATH']}:/usr/sbin:/sbin"}
         if self.served:
             environment["IRAID_SOCKET"] = str(self.served.control)
-        done = subprocess.run(["bash", "-euo", "pipefail", "-c", typed], env=environment, capture_output=True, text=True,
-                              stdin=subprocess.DEVNULL, timeout=COMMAND_SECONDS_MAX, check=False)
+        done = subprocess.run(
+            ["bash", "-euo", "pipefail", "-c", typed],
+            env=environment,
+            capture_output=True,
+            text=True,
+            stdin=subprocess.DEVNULL,
+            timeout=COMMAND_SECONDS_MAX,
+            check=False,
+        )
         self.typed.append(f"$ {line}\n{done.stdout}{done.stderr}")
         said = STATUS.search(line)
-        assert done.returncode == (int(said[1]) if said else 0), (
-            f"{where}: status {done.returncode}\n" + "\n".join(self.typed))
+        assert done.returncode == (int(said[1]) if said else 0), f"{where}: status {done.returncode}\n" + "\n".join(
+            self.typed
+        )
 
     def said(self) -> str:
         return "\n".join(self.typed)
@@ -200,16 +211,23 @@ class Stage:
 
     @staticmethod
     def _in_sync(status: dict[str, Any]) -> bool:
-        return (status["state"] == "active" and status["regions"]["suspect"] == 0
-                and all(m["state"] == "in sync" for m in status["members"] if m["role"] is not None))
+        return (
+            status["state"] == "active"
+            and status["regions"]["suspect"] == 0
+            and all(m["state"] == "in sync" for m in status["members"] if m["role"] is not None)
+        )
 
     def _compare(self, found: bytearray, but: tuple[int, int]) -> None:
         begin, end = but
-        wrong = [at for at in range(0, len(found), 4096)
-                 if not begin <= at < end and found[at : at + 4096] != self.content[at : at + 4096]]
+        wrong = [
+            at
+            for at in range(0, len(found), 4096)
+            if not begin <= at < end and found[at : at + 4096] != self.content[at : at + 4096]
+        ]
         assert len(found) == len(self.content) and not wrong, (
             f"{len(wrong)} blocks of 4 KiB hold something else than was written, from byte {wrong[:1]} on to "
-            f"{wrong[-1:]}\n{self.said()}")
+            f"{wrong[-1:]}\n{self.said()}"
+        )
 
 
 def configuration_of(gateway: Gateway) -> Path:

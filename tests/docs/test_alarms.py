@@ -25,8 +25,9 @@ def described_events() -> list[str]:
 
 def raised_events() -> set[str]:
     """Of the engine by their table, of the adapters where each is noted."""
-    engine = re.search(r"^event_kind_name\(.*?^}", (ROOT / "handler/engine/life/status.c").read_text(),
-                       re.DOTALL | re.MULTILINE)[0]
+    engine = re.search(
+        r"^event_kind_name\(.*?^}", (ROOT / "handler/engine/life/status.c").read_text(), re.DOTALL | re.MULTILINE
+    )[0]
     kinds = set(re.findall(r'\[EVENT_\w+\] = "([^"]+)"', engine))
     for source in sorted((ROOT / "handler/adapters").rglob("*.c")):
         kinds |= set(re.findall(r'volume_note\([^;"]*?LOG_\w+,\s*"([^"]+)"', source.read_text()))

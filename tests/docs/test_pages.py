@@ -123,7 +123,7 @@ SECTIONS.add(("docs/man/iraid-nbdkit-plugin.1.scd", "EXAMPLES"))
 def test_nbdkit_serves_as_the_page_shows(stage: Stage) -> None:
     """The first line goes on while the others are typed; the plugin is the one that was built."""
     stage.make_volume()
-    block, = (block for block in blocks(ROOT / "docs/man/iraid-nbdkit-plugin.1.scd") if block.where == "native")
+    (block,) = (block for block in blocks(ROOT / "docs/man/iraid-nbdkit-plugin.1.scd") if block.where == "native")
     first, *others = block.lines()
     sockets = stage.gateway.sockets
     words = first.replace("/run/iraid", str(sockets)).split()

@@ -316,8 +316,10 @@ def test_a_chap_secret_was_changed_on_a_target(stage: Stage) -> None:
     stage.wait(lambda _: stage.state_of(1) == "faulty", "the member to be given up")
     refused = stage.gateway.iraid("examine", stage.member(1), "--chap-file", str(file))
     assert refused.status == 1 and "login" in refused.err.lower(), refused
-    stage.wait(lambda status: any("authentication failed" in (m["reason"] or "") for m in status["members"]),
-               "status to say why")
+    stage.wait(
+        lambda status: any("authentication failed" in (m["reason"] or "") for m in status["members"]),
+        "status to say why",
+    )
     write_secret(file, "the second secret")
     stage.follow("A CHAP secret was changed on a target")
     stage.check()
@@ -337,5 +339,3 @@ def test_a_target_has_moved_to_another_address(stage: Stage) -> None:
     stage.follow("A target has moved to another address")
     assert "10.0.0.12" in configuration_of(stage.gateway).read_text()
     stage.check((0, len(stage.farm) - 1, 2, 3))
-
-

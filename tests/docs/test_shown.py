@@ -23,15 +23,49 @@ BLOCKS = [block for page in pages() for block in blocks(page)]
 SHELL = [block for block in BLOCKS if block.language != "powershell"]
 # Programs of other machines, of packages that no test needs, and of the shell.
 ELSEWHERE = {
-    "umask": "bash",     "esxcli": "ESXi", "vmkfstools": "ESXi", "vmkping": "ESXi", "cd": "bash", "export": "bash", "echo": "bash",
-    "apt": "Debian", "growpart": "cloud-guest-utils", "ethtool": "ethtool", "multipathd": "multipath-tools",
-    "bpftrace": "bpftrace", "perf": "linux-perf", "ansible-playbook": "ansible-core", "ansible-lint": "ansible-lint",
-    "ansible-vault": "ansible-core", "ansible-galaxy": "ansible-core", "ansible-inventory": "ansible-core",
-    "promtool": "prometheus", "curl": "curl", "chronyc": "chrony", "grafana-cli": "grafana", "dpkg-buildpackage": "dpkg-dev",
-    "rpmbuild": "rpm", "dnf": "Fedora", "lintian": "lintian", "jq": "jq", "ping": "iputils-ping", "iperf3": "iperf3",
-    "qemu-system-x86_64": "qemu-system-x86", "tgt-admin": "tgt", "ssh": "openssh-client", "scp": "openssh-client",
-    "nbdinfo": "libnbd-bin", "nbdkit": "nbdkit", "bridge": "iproute2", "mstconfig": "mstflint", "vi": "an editor",
-    "sensible-editor": "an editor", "rsync": "rsync", "lvextend": "lvm2", "lvcreate": "lvm2", "mail": "mailutils or bsd-mailx",
+    "umask": "bash",
+    "esxcli": "ESXi",
+    "vmkfstools": "ESXi",
+    "vmkping": "ESXi",
+    "cd": "bash",
+    "export": "bash",
+    "echo": "bash",
+    "apt": "Debian",
+    "growpart": "cloud-guest-utils",
+    "ethtool": "ethtool",
+    "multipathd": "multipath-tools",
+    "bpftrace": "bpftrace",
+    "perf": "linux-perf",
+    "ansible-playbook": "ansible-core",
+    "ansible-lint": "ansible-lint",
+    "ansible-vault": "ansible-core",
+    "ansible-galaxy": "ansible-core",
+    "ansible-inventory": "ansible-core",
+    "promtool": "prometheus",
+    "curl": "curl",
+    "chronyc": "chrony",
+    "grafana-cli": "grafana",
+    "dpkg-buildpackage": "dpkg-dev",
+    "rpmbuild": "rpm",
+    "dnf": "Fedora",
+    "lintian": "lintian",
+    "jq": "jq",
+    "ping": "iputils-ping",
+    "iperf3": "iperf3",
+    "qemu-system-x86_64": "qemu-system-x86",
+    "tgt-admin": "tgt",
+    "ssh": "openssh-client",
+    "scp": "openssh-client",
+    "nbdinfo": "libnbd-bin",
+    "nbdkit": "nbdkit",
+    "bridge": "iproute2",
+    "mstconfig": "mstflint",
+    "vi": "an editor",
+    "sensible-editor": "an editor",
+    "rsync": "rsync",
+    "lvextend": "lvm2",
+    "lvcreate": "lvm2",
+    "mail": "mailutils or bsd-mailx",
 }
 LINK = re.compile(r"\]\(([^)#\s]*)(#[^)\s]*)?\)")
 
@@ -48,7 +82,8 @@ def iraid_commands() -> list[tuple[str, list[str]]]:
 @pytest.mark.parametrize("block", BLOCKS, ids=str)
 def test_it_is_said_where_each_block_is_run(block: Block) -> None:
     assert block.where in PLACES, (
-        f"{block} shows commands; say where they are run by a line <!-- run: {'|'.join(PLACES)} --> above them")
+        f"{block} shows commands; say where they are run by a line <!-- run: {'|'.join(PLACES)} --> above them"
+    )
     if block.where == "example":
         assert block.why, f"{block}: say why it is only an example: <!-- run: example: WHY -->"
     if block.where == "other":
@@ -61,18 +96,29 @@ def test_it_is_said_where_each_block_is_run(block: Block) -> None:
 
 @pytest.mark.parametrize("block", [block for block in SHELL if block.where not in EXCEPTED[1:]], ids=str)
 def test_bash_takes_it(block: Block) -> None:
-    done = subprocess.run(["bash", "-n"], input=block.text + "\n", capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        ["bash", "-n"], input=block.text + "\n", capture_output=True, text=True, timeout=60, check=False
+    )
     assert (done.returncode, done.stderr) == (0, ""), f"{block}\n{done.stderr}"
     for words in block.commands():
         program = words[0]
-        assert ("/" in program or program == "SUBSTITUTED" or program in ELSEWHERE
-                or program in packages.programs() or block.where == "ESXi" or program == "iraid"), (
-            f"{block}: no package of scripts/deps brings a program {program}; if there is one, give it a line in ELSEWHERE")
+        assert (
+            "/" in program
+            or program == "SUBSTITUTED"
+            or program in ELSEWHERE
+            or program in packages.programs()
+            or block.where == "ESXi"
+            or program == "iraid"
+        ), (
+            f"{block}: no package of scripts/deps brings a program {program}; if there is one, give it a line in ELSEWHERE"
+        )
         if program.startswith("scripts/"):
             assert (ROOT / program).exists(), f"{block}: {program} is not there"
 
 
-@pytest.mark.parametrize(("place", "words"), iraid_commands(), ids=lambda value: value if isinstance(value, str) else None)
+@pytest.mark.parametrize(
+    ("place", "words"), iraid_commands(), ids=lambda value: value if isinstance(value, str) else None
+)
 def test_iraid_takes_it(place: str, words: list[str]) -> None:
     assert words[0] in cli.commands, f"{place}: iraid has no command {words[0]}"
     given = [word.replace("SUBSTITUTED", "iqn.1993-08.org.debian:01:abc") for word in words[1:]]
@@ -82,8 +128,11 @@ def test_iraid_takes_it(place: str, words: list[str]) -> None:
         pytest.fail(f"{place}: iraid {' '.join(words)}: {fault.format_message()}")
 
 
-@pytest.mark.parametrize("page", [page for page in pages() if page.suffix == ".md" and "design" not in page.parts],
-                         ids=lambda page: str(page.relative_to(ROOT)))
+@pytest.mark.parametrize(
+    "page",
+    [page for page in pages() if page.suffix == ".md" and "design" not in page.parts],
+    ids=lambda page: str(page.relative_to(ROOT)),
+)
 def test_what_the_text_says_of_iraid_is_so(page) -> None:
     """`iraid COMMAND --option` in running text: both exist."""
     text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
@@ -104,8 +153,15 @@ TREE_COMMANDS = [(page, words) for page in pages() if page.suffix == ".md" for w
 
 def sources_of(program: Path) -> str:
     """The program's text, and that of the modules it is made of, where its options are declared."""
-    folders = {"scripts/lab": "lab", "scripts/bench": "bench", "scripts/test": "testrun", "scripts/soak": "soak",
-               "scripts/demo": "demo", "scripts/conformance": "conform", "scripts/simulate": "simulator"}
+    folders = {
+        "scripts/lab": "lab",
+        "scripts/bench": "bench",
+        "scripts/test": "testrun",
+        "scripts/soak": "soak",
+        "scripts/demo": "demo",
+        "scripts/conformance": "conform",
+        "scripts/simulate": "simulator",
+    }
     parts = [program, *program.parent.glob("*.py")] if program.parent.name != "scripts" else [program]
     name = str(program.relative_to(ROOT))
     if name in folders:
@@ -113,8 +169,11 @@ def sources_of(program: Path) -> str:
     return "\n".join(part.read_text() for part in parts)
 
 
-@pytest.mark.parametrize(("page", "words"), TREE_COMMANDS, ids=lambda value: str(
-    value.relative_to(ROOT)) if isinstance(value, Path) else " ".join(value))
+@pytest.mark.parametrize(
+    ("page", "words"),
+    TREE_COMMANDS,
+    ids=lambda value: str(value.relative_to(ROOT)) if isinstance(value, Path) else " ".join(value),
+)
 def test_programs_of_this_tree_and_their_options_are_there(page: Path, words: list[str]) -> None:
     program = ROOT / words[0].split("::")[0]
     assert program.exists(), f"{page.name}: {words[0]} is not there"
@@ -124,17 +183,21 @@ def test_programs_of_this_tree_and_their_options_are_there(page: Path, words: li
     text = sources_of(program)
     for option in (one.split("=")[0] for word in own for one in word.split("|") if one.startswith("--")):
         assert option in text or option.removeprefix("--").replace("-", "_") in text, (
-            f"{page.name}: {' '.join(words)}: {words[0]} has no {option}")
+            f"{page.name}: {' '.join(words)}: {words[0]} has no {option}"
+        )
 
 
 def anchors(page) -> set[str]:
     headings = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
-    plain = [re.sub(r"[^\w\- ]", "", heading.replace("`", "").lower()).strip().replace(" ", "-") for heading in headings]
+    plain = [
+        re.sub(r"[^\w\- ]", "", heading.replace("`", "").lower()).strip().replace(" ", "-") for heading in headings
+    ]
     return {*plain, *re.findall(r'<a (?:id|name)="([^"]+)"', page.read_text())}
 
 
-@pytest.mark.parametrize("page", [page for page in pages() if page.suffix == ".md"],
-                         ids=lambda page: str(page.relative_to(ROOT)))
+@pytest.mark.parametrize(
+    "page", [page for page in pages() if page.suffix == ".md"], ids=lambda page: str(page.relative_to(ROOT))
+)
 def test_links_lead_somewhere(page) -> None:
     for file, anchor in LINK.findall(re.sub(r"`[^`\n]*`", "", page.read_text())):
         if "://" in file or file.startswith("mailto:"):

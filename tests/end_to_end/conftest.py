@@ -1,6 +1,6 @@
 """Fixtures of the end-to-end tests.  They need root and a kernel with LIO and TCMU: run them by
 
-    scripts/lab tests/end_to_end [-k WORD]        or        scripts/test tests/end_to_end
+scripts/lab tests/end_to_end [-k WORD]        or        scripts/test tests/end_to_end
 """
 
 from __future__ import annotations
@@ -26,8 +26,7 @@ def missing() -> str:
     """Why these tests can't run here; empty where they can."""
     if os.geteuid() != 0:
         return "not root"
-    for path in ("/sys/module/target_core_user", "/sys/module/iscsi_target_mod",
-                 "/sys/kernel/config/target"):
+    for path in ("/sys/module/target_core_user", "/sys/module/iscsi_target_mod", "/sys/kernel/config/target"):
         if not os.path.isdir(path):
             return f"this kernel has no {path}; run scripts/lab tests/end_to_end"
     if not os.environ.get("IRAID_LAB"):

@@ -66,7 +66,7 @@ class ExportedLun:
         run(*node, "-o", "new")
         run(*node, "--login")
         self.sessions.append(node)
-        device, = wait_for(lambda: set(_block_devices(self.iqn)) - before, f"a disk of {self.iqn} at {portal}")
+        (device,) = wait_for(lambda: set(_block_devices(self.iqn)) - before, f"a disk of {self.iqn} at {portal}")
         path = Path("/dev", device.name)
         wait_for(lambda: _opens(path), f"{path} to be ready")
         return Disk(self.iqn, portal, str(path))
@@ -111,9 +111,14 @@ def exported_volume(gateway: Gateway, level: int, members: list[str]) -> Iterato
     try:
         portals = tuple(f"127.0.0.1:{free_port()}" for _ in range(2))
         volume.iqn = f"iqn.2026-01.org.iraid.test:{volume.name}"
-        iraid("export", volume.name, "--iqn", volume.iqn,
-              *(word for portal in portals for word in ("--portal", portal)),
-              *(word for one in initiators() for word in ("--acl", one)))
+        iraid(
+            "export",
+            volume.name,
+            "--iqn",
+            volume.iqn,
+            *(word for portal in portals for word in ("--portal", portal)),
+            *(word for one in initiators() for word in ("--acl", one)),
+        )
         lun = ExportedLun(f"level {level}", volume.iqn, portals)
         try:
             yield lun

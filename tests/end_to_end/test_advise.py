@@ -58,8 +58,14 @@ def test_what_it_prints_for_lio_ends_what_it_found(mistuned: lio_targets.LioTarg
 
     for remedy in before["remedies"]:
         if remedy["where"].startswith("target"):
-            done = subprocess.run(["sh", "-eu"], input="\n".join(remedy["commands"]), capture_output=True, text=True,
-                                  timeout=60, check=False)
+            done = subprocess.run(
+                ["sh", "-eu"],
+                input="\n".join(remedy["commands"]),
+                capture_output=True,
+                text=True,
+                timeout=60,
+                check=False,
+            )
             assert done.returncode == 0, (remedy["commands"], done.stdout, done.stderr)
             iraid("wait", volume.name, "--timeout", "60")
         elif remedy["findings"] == ["login"]:
@@ -95,8 +101,9 @@ def test_a_long_way_is_told_from_a_slow_target(long_way: float, gateway: Gateway
     for one in found["members"]:
         assert long_way <= one["round_trip_us"] / 1e6 < 1.5 * long_way
         assert one["small_read_us"] >= one["round_trip_us"]
-    alone, deep = (row["bytes_per_second"] for row in found["model"]
-                   if (row["operation"], row["block_bytes"]) == ("read", 4096))
+    alone, deep = (
+        row["bytes_per_second"] for row in found["model"] if (row["operation"], row["block_bytes"]) == ("read", 4096)
+    )
     assert alone <= 4096 / long_way  # one round trip for each
     assert deep > 4 * alone
     assert "slow-start" in {one["kind"] for one in found["findings"]}

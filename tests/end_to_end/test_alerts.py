@@ -35,8 +35,10 @@ def test_alerts_fire_when_a_member_is_killed_and_clear_when_it_is_rebuilt(gatewa
     disk = volume.login()
     fio = Fio(disk, rw="randrw", bs="64k", iodepth=4, size="32M", rate="1m", time_based=1, runtime=600)
     # A system call costs a hundred times the usual here: Prometheus looks every three seconds.
-    with Exporter("/run/iraid/control.sock", tmp_path) as exporter, Prometheus(
-            tmp_path, exporter.address, hasten=True, interval_seconds=3) as prom:
+    with (
+        Exporter("/run/iraid/control.sock", tmp_path) as exporter,
+        Prometheus(tmp_path, exporter.address, hasten=True, interval_seconds=3) as prom,
+    ):
         try:
             follow(targets, volume, Timeline(prom, show), prom)
         finally:
@@ -44,7 +46,9 @@ def test_alerts_fire_when_a_member_is_killed_and_clear_when_it_is_rebuilt(gatewa
 
 
 def follow(targets, volume, line: Timeline, prom: Prometheus) -> None:
-    wait_for(lambda: prom.query(f'iraid_volume_state{{volume="{volume.name}", state="active"}} == 1'), "the first scrape", 60)
+    wait_for(
+        lambda: prom.query(f'iraid_volume_state{{volume="{volume.name}", state="active"}} == 1'), "the first scrape", 60
+    )
     wait_for(lambda: prom.query('rate(iraid_command_bytes_total{op="write"}[15s]) > 0'), "the initiator's load", 60)
     line.wait(lambda firing: not firing & WANTED, "nothing to be wrong", 60)
     line.note(f"member 1 of {volume.name} is killed under load (rules wait for {HASTY_SECONDS} s here)")

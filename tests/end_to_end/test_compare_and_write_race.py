@@ -29,11 +29,15 @@ class Race:
         found = sorted(Path(os.environ.get("IRAID_BUILD_DIR", ROOT / "build")).rglob("caw_race"))
         if not found:
             raise StackError("no caw_race in the build: run scripts/build, or set IRAID_BUILD_DIR")
-        urls = [f"{name}:iscsi://{portal}/{lun.iqn}/0" for name, portal in
-                zip(initiators(), lun.portals, strict=True)]
+        urls = [f"{name}:iscsi://{portal}/{lun.iqn}/0" for name, portal in zip(initiators(), lun.portals, strict=True)]
         self.lun, self.seconds = lun, seconds
-        self.process = subprocess.Popen([found[0], "--seconds", str(seconds), *options, *urls], text=True,
-                                        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.process = subprocess.Popen(
+            [found[0], "--seconds", str(seconds), *options, *urls],
+            text=True,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
 
     def increments(self) -> int:
         """So far, as its next line tells."""

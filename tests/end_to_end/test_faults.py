@@ -16,8 +16,7 @@ COUNT = 4
 HANG_SECONDS = 20.0
 SLOW_SECONDS = 12.0
 # The goals are 8 s for a hang and 2 s for a kill; what is asserted leaves room for a busy machine.
-STALL_SECONDS_MAX = {"kill": 6.0 * PATIENCE, "hang": 12.0 * PATIENCE, "cut": 12.0 * PATIENCE,
-                     "slow": 20.0 * PATIENCE}
+STALL_SECONDS_MAX = {"kill": 6.0 * PATIENCE, "hang": 12.0 * PATIENCE, "cut": 12.0 * PATIENCE, "slow": 20.0 * PATIENCE}
 MIB = 1 << 20
 METADATA_BYTES = 2 * MIB
 LOAD = dict(rw="write", bs="64k", size="16M", iodepth=4)
@@ -46,12 +45,18 @@ def linked(memory_folder, gateway):
 def hold(volume, fault: str, member: int) -> str:
     """For as long as the fault lasts; returns the state that the member came to."""
     if fault in ("kill", "cut"):
-        status = wait_for(lambda: (s := volume.status())["state"] == "degraded" and s,
-                          "the volume to go on without the member", seconds=40)
+        status = wait_for(
+            lambda: (s := volume.status())["state"] == "degraded" and s,
+            "the volume to go on without the member",
+            seconds=40,
+        )
         return status["members"][member]["state"]
     end = time.monotonic() + (HANG_SECONDS if fault == "hang" else SLOW_SECONDS)
-    return wait_for(lambda: time.monotonic() > end and volume.status()["members"][member]["state"],
-                    "the fault's time to be over", seconds=60)
+    return wait_for(
+        lambda: time.monotonic() > end and volume.status()["members"][member]["state"],
+        "the fault's time to be over",
+        seconds=60,
+    )
 
 
 def in_sync(volume, seconds: float = 150) -> dict:
@@ -75,8 +80,10 @@ def one_after_the_other(gateway, linked, capsys, fault: str, members: range) -> 
             assert seen.stall_seconds < STALL_SECONDS_MAX[fault]
     assert watch.fio.errors == [] and watch.fio.verified > 0
     with capsys.disabled():
-        print(f"\nfault table: {'all of them':32} {watch.fio.verified / 1e6:.1f} MB verified in "
-              f"{watch.fio.runs} runs of fio")
+        print(
+            f"\nfault table: {'all of them':32} {watch.fio.verified / 1e6:.1f} MB verified in "
+            f"{watch.fio.runs} runs of fio"
+        )
 
 
 @pytest.mark.timeout(280)
@@ -139,8 +146,13 @@ def surviving_bytes(farm: FaultFarm, members: tuple[int, ...]) -> list[bytes]:
 def changed(before: list[bytes], after: list[bytes]) -> list[tuple[int, int]]:
     """(which of them, byte) of each 4 KiB that is not what it was, but for superblocks and map: a write that then fails
     may have marked its region dirty."""
-    return [(number, at) for number, (old, new) in enumerate(zip(before, after, strict=True)) if old != new
-            for at in range(METADATA_BYTES, len(old), 4096) if old[at : at + 4096] != new[at : at + 4096]]
+    return [
+        (number, at)
+        for number, (old, new) in enumerate(zip(before, after, strict=True))
+        if old != new
+        for at in range(METADATA_BYTES, len(old), 4096)
+        if old[at : at + 4096] != new[at : at + 4096]
+    ]
 
 
 def lose_two(farm: FaultFarm, first: int, second: int) -> None:
@@ -177,9 +189,11 @@ def test_after_two_members_are_lost_and_back_all_data_is_there(gateway, linked, 
     in_sync(volume)
     verified = Fio(disk, verify_only=None, **LOAD).result()
     with capsys.disabled():
-        print(f"\nfault table: {'two members lost':32} failed after {waited:.1f} s, nothing written meanwhile, "
-              f"{verified.read_bytes / 1e6:.1f} MB verified after their return; the initiator was told: "
-              f"{' '.join(read_text.split())[:160]}")
+        print(
+            f"\nfault table: {'two members lost':32} failed after {waited:.1f} s, nothing written meanwhile, "
+            f"{verified.read_bytes / 1e6:.1f} MB verified after their return; the initiator was told: "
+            f"{' '.join(read_text.split())[:160]}"
+        )
 
 
 @pytest.mark.long
@@ -208,8 +222,10 @@ def test_with_two_members_lost_only_force_starts_the_volume(gateway, linked, cap
     volume.wait_until("degraded")
     verified = Fio(disk, verify_only=None, **LOAD).result()
     with capsys.disabled():
-        print(f"\nfault table: {'two lost, gateway restarted':32} refused, nothing written; with --force "
-              f"{verified.read_bytes / 1e6:.1f} MB verified")
+        print(
+            f"\nfault table: {'two lost, gateway restarted':32} refused, nothing written; with --force "
+            f"{verified.read_bytes / 1e6:.1f} MB verified"
+        )
 
 
 @pytest.mark.long

@@ -41,7 +41,9 @@ def test_what_is_written_after_a_command_was_given_up_stays(gateway, farm, memor
         os.kill(runner, signal.SIGSTOP)
         try:
             status, text = attempt(*command, disk.path)
-            writer = threading.Thread(target=lambda: told.append(os.pwrite(fd, buffer, end - len(WRITTEN))), daemon=True)
+            writer = threading.Thread(
+                target=lambda: told.append(os.pwrite(fd, buffer, end - len(WRITTEN))), daemon=True
+            )
             writer.start()
             time.sleep(0.5)
         finally:

@@ -30,7 +30,7 @@ RUNNER_LOG = Path("/var/log/tcmu-runner.log")
 
 
 def size_attribute(name: str) -> Path:
-    path, = CONFIGFS.glob(f"user_*/{name}/attrib/dev_size")
+    (path,) = CONFIGFS.glob(f"user_*/{name}/attrib/dev_size")
     return path
 
 
@@ -59,7 +59,7 @@ def grow(volume: Volume) -> dict:
 
 
 def saved_size(volume: Volume) -> int:
-    storage, = (s for s in json.loads(SAVED.read_text())["storage_objects"] if s["name"] == volume.name)
+    (storage,) = (s for s in json.loads(SAVED.read_text())["storage_objects"] if s["name"] == volume.name)
     assert storage["attributes"]["dev_size"] == storage["size"]
     return storage["size"]
 
@@ -67,12 +67,15 @@ def saved_size(volume: Volume) -> int:
 # --- under load ---
 
 
-@pytest.mark.parametrize(("level", "count"), [pytest.param(0, 3, marks=pytest.mark.long), (5, 4),
-                                               pytest.param(10, 4, marks=pytest.mark.long)],
-                         ids=["level 0", "level 5", "level 10"])
+@pytest.mark.parametrize(
+    ("level", "count"),
+    [pytest.param(0, 3, marks=pytest.mark.long), (5, 4), pytest.param(10, 4, marks=pytest.mark.long)],
+    ids=["level 0", "level 5", "level 10"],
+)
 @pytest.mark.timeout(400)
-def test_members_that_grew_are_used_without_an_interruption(gateway, growing_targets, memory_folder, level, count,
-                                                            capsys):
+def test_members_that_grew_are_used_without_an_interruption(
+    gateway, growing_targets, memory_folder, level, count, capsys
+):
     """And all that was written, before and after, in the old part and the new, outlives the runner, a restore of LIO's
     configuration and the loss of a member."""
     targets = growing_targets(count, OLD)
@@ -90,8 +93,9 @@ def test_members_that_grew_are_used_without_an_interruption(gateway, growing_tar
     assert done["before_bytes"] == old_bytes and new_bytes > 1.8 * old_bytes
     assert [m["before_bytes"] for m in done["members"]] == [OLD] * count
     assert [m["size_bytes"] for m in done["members"]] == [NEW] * count
-    assert done["luns"] == [{"storage_object": volume.name, "iqns": [volume.iqn], "before_bytes": old_bytes,
-                             "size_bytes": new_bytes}]
+    assert done["luns"] == [
+        {"storage_object": volume.name, "iqns": [volume.iqn], "before_bytes": old_bytes, "size_bytes": new_bytes}
+    ]
     assert done["initiators"] and saved_size(volume) == new_bytes == volume.status()["size_bytes"]
     assert wait_for(lambda: attentions() - told, "the initiator to be told") == 1
     look_again(disk, new_bytes)
@@ -102,8 +106,10 @@ def test_members_that_grew_are_used_without_an_interruption(gateway, growing_tar
         Fio(disk, **part).result()
     result = writer.result()
     with capsys.disabled():
-        print(f"\n    grown from {old_bytes >> 20} to {new_bytes >> 20} MiB: longest stall of a write "
-              f"{result['longest_seconds']:.1f} s, {result['writes']} writes acknowledged")
+        print(
+            f"\n    grown from {old_bytes >> 20} to {new_bytes >> 20} MiB: longest stall of a write "
+            f"{result['longest_seconds']:.1f} s, {result['writes']} writes acknowledged"
+        )
     assert result["errors"] == [] and result["longest_seconds"] < STALL_SECONDS_MAX
 
     def check() -> None:
@@ -153,8 +159,14 @@ def test_a_mounted_file_system_grows_with_targets_that_must_be_restarted(gateway
         slots = folder / "slots"
         with slots.open("wb") as file:
             os.posix_fallocate(file.fileno(), 0, 512 * 20 * KIB)
-        writer = AckWriter(replace(disk, path=str(slots)), memory_folder / "journal", slot_bytes=20 * KIB, slots=512,
-                           seconds=25, depth=2)
+        writer = AckWriter(
+            replace(disk, path=str(slots)),
+            memory_folder / "journal",
+            slot_bytes=20 * KIB,
+            slots=512,
+            seconds=25,
+            depth=2,
+        )
         for number in range(4):
             targets.kill(number)
             targets.resize_file(number, NEW)
@@ -231,8 +243,11 @@ def test_a_lun_takes_no_size_that_its_volume_has_not_and_is_never_made_smaller(g
     size = volume.status()["size_bytes"]
     with lun_made_by_hand(volume, size // 2) as disk:
         told = attentions()
-        for wrong, words in ((size // 2 - 64 * KIB, "can't shrink"), (size + 64 * KIB, f"the volume has {size}"),
-                             (size - 1, "multiple of 512")):
+        for wrong, words in (
+            (size // 2 - 64 * KIB, "can't shrink"),
+            (size + 64 * KIB, f"the volume has {size}"),
+            (size - 1, "multiple of 512"),
+        ):
             log_end = RUNNER_LOG.stat().st_size
             with pytest.raises(OSError):
                 set_lun_size(volume.name, wrong)

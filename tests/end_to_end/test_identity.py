@@ -16,8 +16,11 @@ MIB = 1 << 20
 def inquiry(disk) -> dict[str, str]:
     text = run("sg_inq", disk.path)
     fields = dict(re.findall(r"^ *([A-Z][A-Za-z ]+): +(.*?) *$", text, re.MULTILINE))
-    return {"vendor": fields["Vendor identification"], "product": fields["Product identification"],
-            "serial": fields["Unit serial number"]}
+    return {
+        "vendor": fields["Vendor identification"],
+        "product": fields["Product identification"],
+        "serial": fields["Unit serial number"],
+    }
 
 
 def names(disk) -> set[str]:
@@ -55,8 +58,7 @@ def test_vendor_product_serial_and_naa_stay_when_the_volume_is_exported_again(vo
 def test_block_limits_allow_whole_stripes(volume):
     disk = volume.disk
     text = run("sg_vpd", "--page=bl", disk.path)
-    limits = {name: int(value) for name, value in
-              re.findall(r"^ *([A-Z][A-Za-z ]+): (\d+)", text, re.MULTILINE)}
+    limits = {name: int(value) for name, value in re.findall(r"^ *([A-Z][A-Za-z ]+): (\d+)", text, re.MULTILINE)}
     stripe_blocks = 3 * 64 * 1024 // 512
     assert limits["Maximum transfer length"] >= 1 * MIB // 512
     assert limits["Optimal transfer length"] % stripe_blocks == 0
@@ -64,11 +66,14 @@ def test_block_limits_allow_whole_stripes(volume):
     assert limits["Maximum unmap LBA count"] >= stripe_blocks
 
 
-@pytest.mark.parametrize("command", [
-    pytest.param(["sg_get_lba_status", "--lba=0"], id="GET LBA STATUS"),
-    pytest.param(["sg_format", "--format", "--quick"], id="FORMAT UNIT"),
-    pytest.param(["sg_sanitize", "--block", "--quick"], id="SANITIZE"),
-])
+@pytest.mark.parametrize(
+    "command",
+    [
+        pytest.param(["sg_get_lba_status", "--lba=0"], id="GET LBA STATUS"),
+        pytest.param(["sg_format", "--format", "--quick"], id="FORMAT UNIT"),
+        pytest.param(["sg_sanitize", "--block", "--quick"], id="SANITIZE"),
+    ],
+)
 def test_what_would_be_emulated_wrongly_is_refused_as_illegal(volume, command):
     disk = volume.disk
     status, text = attempt(*command, disk.path)

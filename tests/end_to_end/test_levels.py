@@ -46,15 +46,18 @@ def check_files(folder: Path, digests: dict[str, str]) -> None:
 def wait_states(volume: object, states: list[str]) -> None:
     def reached() -> bool:
         return [member["state"] for member in volume.status()["members"]] == states
+
     wait_for(reached, f"members of {volume.name} to be {states}", 30)
 
 
 # Members lost in the midst of it, and who is lost when those are back.
-@pytest.mark.parametrize("level, count, lost, then", [(6, 5, (0, 3), (1, 2)), (10, 4, (1, 2), (0, 3))],
-                         ids=["level 6", "level 10"])
+@pytest.mark.parametrize(
+    "level, count, lost, then", [(6, 5, (0, 3), (1, 2)), (10, 4, (1, 2), (0, 3))], ids=["level 6", "level 10"]
+)
 @pytest.mark.timeout(400)
-def test_a_file_system_outlives_the_loss_of_two_members_twice(gateway, farm, memory_folder, tmp_path, level, count,
-                                                              lost, then):
+def test_a_file_system_outlives_the_loss_of_two_members_twice(
+    gateway, farm, memory_folder, tmp_path, level, count, lost, then
+):
     targets = farm(count, size_bytes=64 * MIB)
     volume = gateway.create(level, targets.members())
     volume.wait_resynced()

@@ -15,20 +15,19 @@ SAVED = Path("/etc/rtslib-fb-target/saveconfig.json")
 
 def saved_names() -> set[str]:
     saved = json.loads(SAVED.read_text()) if SAVED.exists() else {}
-    return ({s["name"] for s in saved.get("storage_objects", [])}
-            | {t["wwn"] for t in saved.get("targets", [])})
+    return {s["name"] for s in saved.get("storage_objects", [])} | {t["wwn"] for t in saved.get("targets", [])}
 
 
 def lio_tree() -> str:
     """targetcli's picture, without the warning it gives when HOME is new."""
-    return "\n".join(line for line in run("targetcli", "ls").splitlines()
-                     if not line.startswith("Warning:"))
+    return "\n".join(line for line in run("targetcli", "ls").splitlines() if not line.startswith("Warning:"))
 
 
 def targetcli(*orders: str) -> None:
     """One targetcli for all orders; it starts slowly, and tells mistakes by words only."""
-    done = subprocess.run(["targetcli"], input="\n".join(orders) + "\n", capture_output=True,
-                          text=True, timeout=120, check=False)
+    done = subprocess.run(
+        ["targetcli"], input="\n".join(orders) + "\n", capture_output=True, text=True, timeout=120, check=False
+    )
     assert done.returncode == 0 and not done.stderr.strip(), done.stdout + done.stderr
 
 
@@ -39,8 +38,7 @@ def test_export_and_unexport_are_a_round_trip(gateway, lio_members):
 
     volume.iqn = "iqn.2026-01.org.iraid.test:round-trip"
     volume.portal = f"127.0.0.1:{free_port()}"
-    run(IRAID, "export", volume.name, "--iqn", volume.iqn, "--portal", volume.portal,
-        "--acl", initiator.name())
+    run(IRAID, "export", volume.name, "--iqn", volume.iqn, "--portal", volume.portal, "--acl", initiator.name())
     assert volume.iqn in run("targetcli", "ls", "/iscsi")
     assert volume.iqn in saved_names()
     Fio(volume.login(), rw="write", bs="64k", size="4M").result()
@@ -64,13 +62,13 @@ def test_targetcli_alone_makes_a_lun_that_works_and_goes(gateway, lio_members):
     group = f"/iscsi/{iqn}/tpg1"
     targetcli(
         "set global auto_add_default_portal=false",
-        f"/backstores/user:iraid create name={volume.name} size={size} cfgstring={volume.name} "
-        "hw_max_sectors=2048",
+        f"/backstores/user:iraid create name={volume.name} size={size} cfgstring={volume.name} hw_max_sectors=2048",
         f"/iscsi create {iqn}",
         f"{group}/luns create /backstores/user:iraid/{volume.name}",
         f"{group}/acls create {initiator.name()}",
         f"{group}/portals create 127.0.0.1 {port}",
-        "saveconfig")
+        "saveconfig",
+    )
     try:
         assert {volume.name, iqn} <= saved_names()
         disk = gateway.initiator.login(iqn, f"127.0.0.1:{port}")

@@ -98,8 +98,13 @@ def one_path() -> Iterator[object]:
             status, text = attempt("modprobe", module)
             if status != 0:
                 pytest.skip(f"this kernel has no {module}: {text}")
-        run("dmsetup", "create", name, "--table",
-            f"0 {disk.size_bytes // 512} multipath 1 queue_if_no_path 0 1 1 round-robin 0 1 1 {disk.path} 1")
+        run(
+            "dmsetup",
+            "create",
+            name,
+            "--table",
+            f"0 {disk.size_bytes // 512} multipath 1 queue_if_no_path 0 1 1 round-robin 0 1 1 {disk.path} 1",
+        )
         run("dmsetup", "mknodes")
         return f"/dev/mapper/{name}"
 

@@ -20,14 +20,15 @@ def test_the_initiator_sees_no_error_and_a_short_stall(gateway, farm, memory_fol
     disk = volume.login()
     slots = 1024
     # The second half of the disk is fio's.
-    writer = AckWriter(disk, memory_folder / "journal", slot_bytes=20 * KIB, slots=slots,
-                       seconds=16, depth=4)
-    fio = Fio(disk, rw="randwrite", bs="64k", iodepth=8, offset=slots * 20 * KIB, size="48M",
-              rate="4m")
+    writer = AckWriter(disk, memory_folder / "journal", slot_bytes=20 * KIB, slots=slots, seconds=16, depth=4)
+    fio = Fio(disk, rw="randwrite", bs="64k", iodepth=8, offset=slots * 20 * KIB, size="48M", rate="4m")
     try:
         getattr(targets, how)(1)
-        status = wait_for(lambda: (s := volume.status())["state"] == "degraded" and s,
-                          "the volume to go on without the member", seconds=20)
+        status = wait_for(
+            lambda: (s := volume.status())["state"] == "degraded" and s,
+            "the volume to go on without the member",
+            seconds=20,
+        )
         result = writer.result()
         verified = fio.result()
     finally:
@@ -37,9 +38,11 @@ def test_the_initiator_sees_no_error_and_a_short_stall(gateway, farm, memory_fol
             targets.cont(1)
 
     with capsys.disabled():
-        print(f"\n    member {'killed' if how == 'kill' else 'hung'}: longest stall of a write "
-              f"{result['longest_seconds']:.1f} s, of fio's {verified.longest_seconds:.1f} s; "
-              f"no write completed for {result['gap_seconds']:.1f} s")
+        print(
+            f"\n    member {'killed' if how == 'kill' else 'hung'}: longest stall of a write "
+            f"{result['longest_seconds']:.1f} s, of fio's {verified.longest_seconds:.1f} s; "
+            f"no write completed for {result['gap_seconds']:.1f} s"
+        )
     assert result["errors"] == []
     assert verified.read_bytes > 0
     assert max(result["longest_seconds"], verified.longest_seconds) < STALL_SECONDS_MAX
@@ -73,8 +76,7 @@ def test_a_member_that_returns_catches_up(gateway, farm, memory_folder):
 
 @pytest.mark.long
 @pytest.mark.timeout(300)
-def test_level_0_gives_an_error_and_no_wrong_data_when_a_member_is_gone_for_good(
-        gateway, farm, memory_folder):
+def test_level_0_gives_an_error_and_no_wrong_data_when_a_member_is_gone_for_good(gateway, farm, memory_folder):
     targets = farm(3)
     volume = gateway.create(0, targets.members())
     disk = volume.login()

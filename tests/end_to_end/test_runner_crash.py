@@ -13,11 +13,11 @@ KIB = 1 << 10
 @pytest.mark.parametrize(("level", "count"), [(0, 3), (5, 4)], ids=["level 0", "level 5"])
 @pytest.mark.timeout(280)
 def test_what_was_acknowledged_is_there_after_the_runner_was_killed(
-        gateway, lio_members, memory_folder, level, count, capsys):
+    gateway, lio_members, memory_folder, level, count, capsys
+):
     volume = gateway.create(level, lio_members(count))
     disk = volume.login()
-    writer = AckWriter(disk, memory_folder / "journal", slot_bytes=20 * KIB, slots=1024,
-                       seconds=12, depth=8)
+    writer = AckWriter(disk, memory_folder / "journal", slot_bytes=20 * KIB, slots=1024, seconds=12, depth=8)
 
     gateway.runner.kill()
     gateway.runner.start()
@@ -25,8 +25,10 @@ def test_what_was_acknowledged_is_there_after_the_runner_was_killed(
     checked = writer.check()
 
     with capsys.disabled():
-        print(f"\n    runner killed and restarted: longest stall of a write "
-              f"{result['longest_seconds']:.1f} s, {result['writes']} writes acknowledged")
+        print(
+            f"\n    runner killed and restarted: longest stall of a write "
+            f"{result['longest_seconds']:.1f} s, {result['writes']} writes acknowledged"
+        )
     assert result["errors"] == []
     assert checked["checked"] > 0 and checked["lost"] == []
     volume.wait_until("active")
@@ -39,8 +41,7 @@ def test_parity_is_right_after_the_runner_was_killed(gateway, farm, memory_folde
     targets = farm(4)
     volume = gateway.create(5, targets.members())
     disk = volume.login()
-    writer = AckWriter(disk, memory_folder / "journal", slot_bytes=20 * KIB, slots=1024,
-                       seconds=10, depth=8)
+    writer = AckWriter(disk, memory_folder / "journal", slot_bytes=20 * KIB, slots=1024, seconds=10, depth=8)
     gateway.runner.kill()
     gateway.runner.start()
     assert writer.result()["errors"] == []

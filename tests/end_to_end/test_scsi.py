@@ -105,8 +105,9 @@ def test_sg_tools_can_unmap_write_same_and_verify(disk, tmp_path):
     status, text = attempt("sg_unmap", f"--lba={1 << 40}", "--num=1", disk)
     assert status != 0 and ("out of range" in text.lower() or status == ILLEGAL_REQUEST), text
     (tmp_path / "wrong").write_bytes(bytes(51199) + b"\1")
-    status, text = attempt("sg_verify", "--lba=200", "--count=100", "--ebytchk=1", "--ndo=51200",
-                           f"--in={tmp_path / 'wrong'}", disk)
+    status, text = attempt(
+        "sg_verify", "--lba=200", "--count=100", "--ebytchk=1", "--ndo=51200", f"--in={tmp_path / 'wrong'}", disk
+    )
     assert status == MISCOMPARE, text
 
 
@@ -136,7 +137,11 @@ def test_a_counter_raced_from_two_sessions_loses_no_increment(gateway, farm, die
     before = written(volume)
     racer = subprocess.Popen(
         [str(BUILD / "tests/caw_race"), "--seconds", "240", "--until-told", "--lba", "4096", session, session],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
     try:
         wait_for(lambda: written(volume) > before + 20, "the race to be on", 60)
         if dies:
@@ -236,7 +241,10 @@ def test_what_a_member_refuses_is_an_error_to_the_initiator(gateway, farm):
     run("sg_unmap", "--lba=0", "--num=4096", disk)
     targets.admin(1, "--mode", "logicalunit", "--op", "update", "--tid", str(targets.targets[1].tid),
                   "--lun", "1", "--params", "readonly=1")  # fmt: skip
-    for order in (("sg_unmap", "--lba=0", "--num=4096"), ("sg_write_same", "--16", "--lba=0", "--num=4096"),
-                  ("sg_write_same", "--16", "--unmap", "--lba=0", "--num=4096")):
+    for order in (
+        ("sg_unmap", "--lba=0", "--num=4096"),
+        ("sg_write_same", "--16", "--lba=0", "--num=4096"),
+        ("sg_write_same", "--16", "--unmap", "--lba=0", "--num=4096"),
+    ):
         status, text = attempt(*order, disk)
         assert status in (MEDIUM_OR_HARDWARE_ERROR, NOT_READY), (order, status, text)

@@ -51,8 +51,9 @@ def members(network: None, memory_folder: Path) -> Iterator[None]:
 
     made = [rtslib.Target(rtslib.FabricModule("iscsi"), TARGET)]
     for number in range(1, DEVICES + 1):
-        storage = rtslib.FileIOStorageObject(f"shown{number}", str(memory_folder / f"{number}.img"), size=96 << 20,
-                                             write_back=True)
+        storage = rtslib.FileIOStorageObject(
+            f"shown{number}", str(memory_folder / f"{number}.img"), size=96 << 20, write_back=True
+        )
         group = rtslib.TPG(made[0], number)
         for name, value in OPEN_TO_ALL.items():
             group.set_attribute(name, value)
@@ -76,9 +77,16 @@ def type_block(tmp_path: Path) -> Callable[[Block], str]:
     environment = os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}:/usr/sbin:/sbin"}
 
     def typed(block: Block) -> str:
-        done = subprocess.run(["bash", "-exuo", "pipefail", "-c", block.text], env=environment, text=True,
-                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                              timeout=BLOCK_SECONDS_MAX, check=False)
+        done = subprocess.run(
+            ["bash", "-exuo", "pipefail", "-c", block.text],
+            env=environment,
+            text=True,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=BLOCK_SECONDS_MAX,
+            check=False,
+        )
         print(f"--- {block}\n{done.stdout}")
         assert done.returncode == 0, f"{block}: status {done.returncode}\n{done.stdout}"
         return done.stdout
@@ -92,8 +100,11 @@ def nothing_left(running_gateway: object, members: None) -> Iterator[None]:
     yield
     attempt("iscsiadm", "-m", "node", "-T", EXPORTED, "--logout")
     attempt("iscsiadm", "-m", "node", "-o", "delete")
-    for words in (["unexport", "v0", "--force"], ["remove", "--gateway", f"10.0.0.6/{TARGET}/0"],
-                  ["delete", "v0", "--yes"]):
+    for words in (
+        ["unexport", "v0", "--force"],
+        ["remove", "--gateway", f"10.0.0.6/{TARGET}/0"],
+        ["delete", "v0", "--yes"],
+    ):
         attempt(IRAID, *words)
 
 
@@ -121,8 +132,13 @@ def test_what_the_readme_shows_works(running_gateway, members, nothing_left, typ
     type_block(page[1])
     volume = json.loads(run(IRAID, "status", "v0", "--json"))
     states = {member["member"].split(":")[0]: member["state"] for member in volume["members"]}
-    assert states == {"10.0.0.1": "in sync", "10.0.0.6": "in sync", "10.0.0.3": "in sync", "10.0.0.4": "in sync",
-                      "10.0.0.5": "spare"}
+    assert states == {
+        "10.0.0.1": "in sync",
+        "10.0.0.6": "in sync",
+        "10.0.0.3": "in sync",
+        "10.0.0.4": "in sync",
+        "10.0.0.5": "spare",
+    }
 
 
 def test_the_deployment_guide_sets_up_network_and_targets(network, type_block, tmp_path):
@@ -154,7 +170,9 @@ def use_chap(secrets: Path) -> None:
     user, secret = secrets.read_text().split()
     path = Path("/etc/iscsi/iscsid.conf")
     settings = {"authmethod": "CHAP", "username": user, "password": secret}
-    path.write_text(path.read_text() + "".join(f"node.session.auth.{key} = {value}\n" for key, value in settings.items()))
+    path.write_text(
+        path.read_text() + "".join(f"node.session.auth.{key} = {value}\n" for key, value in settings.items())
+    )
 
 
 def multipath_configuration() -> str:
@@ -169,8 +187,19 @@ def test_the_deployment_guide_leads_from_volume_to_initiator(running_gateway, me
     before = Path("/etc/iscsi/iscsid.conf").read_text()
     use_chap(Path("/etc/iraid/secrets/clients"))
     # The lab's initiator has a name of its own: one more, as the guide says.
-    run(IRAID, "export", "v0", "--iqn", EXPORTED, "--portal", "10.1.0.9:3260", "--acl", initiator.name(), "--chap-file",
-        "/etc/iraid/secrets/clients")
+    run(
+        IRAID,
+        "export",
+        "v0",
+        "--iqn",
+        EXPORTED,
+        "--portal",
+        "10.1.0.9:3260",
+        "--acl",
+        initiator.name(),
+        "--chap-file",
+        "/etc/iraid/secrets/clients",
+    )
     configuration = Path("/etc/multipath.conf")
     configuration.write_text(multipath_configuration())
     try:
@@ -196,8 +225,9 @@ def test_what_recovery_exports_again_is_the_same_disk(running_gateway, members, 
 
 
 def test_all_pages_with_such_blocks_are_here():
-    pages = {block.page for path in (ROOT / "docs/operating").glob("*.md") for block in blocks(path)
-             if block.where == "lab"}
+    pages = {
+        block.page for path in (ROOT / "docs/operating").glob("*.md") for block in blocks(path) if block.where == "lab"
+    }
     assert pages == {"docs/operating/deploy.md", "docs/operating/recovery.md"}
     headings = {block.heading for block in lab_blocks("docs/operating/deploy.md")}
     assert headings == {"2. Network", "4. Targets", "6. Make a volume", "7. Export it", "8. Initiators"}

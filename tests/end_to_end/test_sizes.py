@@ -107,17 +107,23 @@ def read_capacity(disk: Disk, folder: Path) -> tuple[tuple[int, int], tuple[int,
 
 def check_resync_figures(volume: Volume) -> None:
     """Days to go, and said so."""
-    status = wait_for(lambda: (s := volume.status())["resync"]["running"] and s["resync"]["bytes_per_second"] and s,
-                      f"the resync of {volume.name} to tell its rate")
+    status = wait_for(
+        lambda: (s := volume.status())["resync"]["running"] and s["resync"]["bytes_per_second"] and s,
+        f"the resync of {volume.name} to tell its rate",
+    )
     resync = status["resync"]
     assert 0 <= resync["done_rows"] < resync["total_rows"] // 100
     left = (resync["total_rows"] - resync["done_rows"]) * status["chunk_bytes"]
     assert resync["seconds_left"] == pytest.approx(left / resync["bytes_per_second"], rel=0.2)
-    lines = dict(re.match(r"(\S[\w ]*?)  +(.*)", line).groups()
-                 for line in iraid("status", volume.name).splitlines() if re.match(r"\S[\w ]*?  +.", line))
+    lines = dict(
+        re.match(r"(\S[\w ]*?)  +(.*)", line).groups()
+        for line in iraid("status", volume.name).splitlines()
+        if re.match(r"\S[\w ]*?  +.", line)
+    )
     assert re.fullmatch(r"\d+(\.\d)? TiB", lines["Size"]), lines
-    assert re.search(r" 0\.\d %, [\d.]+ [KM]iB/s of each member, (\d+ d )?\d+ h left", lines["Parity"]) \
-        or re.search(r" 0\.\d %, .* d left", lines["Parity"]), lines
+    assert re.search(r" 0\.\d %, [\d.]+ [KM]iB/s of each member, (\d+ d )?\d+ h left", lines["Parity"]) or re.search(
+        r" 0\.\d %, .* d left", lines["Parity"]
+    ), lines
 
 
 def restart(volume: Volume, reader: VolumeReader) -> Disk:
@@ -141,18 +147,25 @@ def lose_member(targets: object, volume: Volume, where: Places, disk: Disk) -> N
 def wait_until_written_is_proven(volume: Volume, reader: VolumeReader, where: Places) -> None:
     """Regions that hold something come first, so as many regions as that have been done then."""
     regions = set().union(*(reader.regions_of_bytes(offset, length) for offset, length in where.ranges))
-    wait_for(lambda: volume.status()["resync"]["done_rows"] >= len(regions) * reader.truth.region_rows,
-             f"{len(regions)} regions of {volume.name} to be proven", 120)
+    wait_for(
+        lambda: volume.status()["resync"]["done_rows"] >= len(regions) * reader.truth.region_rows,
+        f"{len(regions)} regions of {volume.name} to be proven",
+        120,
+    )
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("level, count, member_bytes, chunk", [
-    (5, 4, 7 * TIB, "64K"),
-    pytest.param(5, 3, 17 * TIB, "4K", marks=pytest.mark.long),
-    pytest.param(0, 3, 8 * TIB, "1M", marks=pytest.mark.long),
-    pytest.param(6, 4, 2 * TIB, "64K", marks=pytest.mark.long),
-    pytest.param(10, 4, 2 * TIB, "64K", marks=pytest.mark.long)],
-    ids=["level 5, 21 TiB", "level 5, rows over 32 bits", "level 0, 24 TiB", "level 6, 4 TiB", "level 10, 4 TiB"])
+@pytest.mark.parametrize(
+    "level, count, member_bytes, chunk",
+    [
+        (5, 4, 7 * TIB, "64K"),
+        pytest.param(5, 3, 17 * TIB, "4K", marks=pytest.mark.long),
+        pytest.param(0, 3, 8 * TIB, "1M", marks=pytest.mark.long),
+        pytest.param(6, 4, 2 * TIB, "64K", marks=pytest.mark.long),
+        pytest.param(10, 4, 2 * TIB, "64K", marks=pytest.mark.long),
+    ],
+    ids=["level 5, 21 TiB", "level 5, rows over 32 bits", "level 0, 24 TiB", "level 6, 4 TiB", "level 10, 4 TiB"],
+)
 def test_blocks_beyond_32_bits_are_what_was_written(gateway, farm, tmp_path, level, count, member_bytes, chunk):
     targets = farm(count, size_bytes=member_bytes)
     volume = gateway.create(level, targets.members(), "--chunk", chunk)
@@ -224,8 +237,10 @@ def test_a_file_system_on_21_tebibytes_keeps_its_files(gateway, lio_members, tmp
             (folder / f"d{number}").mkdir()
         digests = {}
         for number in range(24):
-            digests |= {f"d{number}/{name}": digest
-                        for name, digest in write_files(folder / f"d{number}", number, count=1).items()}
+            digests |= {
+                f"d{number}/{name}": digest
+                for name, digest in write_files(folder / f"d{number}", number, count=1).items()
+            }
     run("blockdev", "--flushbufs", disk.path)
     with mounted(disk.path, tmp_path / "mnt") as folder:
         check_files(folder, digests)
@@ -248,14 +263,21 @@ def check_alignment(disk: Disk, volume: Volume, data_chunks: int, block_bytes: i
     sector, physical, minimum, optimal, misaligned = (int(word) for word in asked.split())
     assert (sector, physical, minimum, misaligned) == (block_bytes, 4096, chunk, 0)
     assert optimal > 0 and optimal % (data_chunks * chunk) == 0
-    columns = run("lsblk", "--nodeps", "--noheadings", "--bytes", "--output",
-                  "ALIGNMENT,MIN-IO,OPT-IO,PHY-SEC,LOG-SEC,DISC-ALN,DISC-GRAN", disk.path)
-    assert [int(word) for word in columns.split()] == [
-        0, chunk, optimal, 4096, block_bytes, 0, data_chunks * chunk]
+    columns = run(
+        "lsblk",
+        "--nodeps",
+        "--noheadings",
+        "--bytes",
+        "--output",
+        "ALIGNMENT,MIN-IO,OPT-IO,PHY-SEC,LOG-SEC,DISC-ALN,DISC-GRAN",
+        disk.path,
+    )
+    assert [int(word) for word in columns.split()] == [0, chunk, optimal, 4096, block_bytes, 0, data_chunks * chunk]
 
 
-@pytest.mark.parametrize("level, count, data_chunks", [(5, 4, 3), (6, 5, 3), (10, 4, 2)],
-                         ids=["level 5", "level 6", "level 10"])
+@pytest.mark.parametrize(
+    "level, count, data_chunks", [(5, 4, 3), (6, 5, 3), (10, 4, 2)], ids=["level 5", "level 6", "level 10"]
+)
 def test_the_stripe_is_what_initiators_align_to(gateway, lio_members, tmp_path, level, count, data_chunks):
     volume = gateway.create(level, lio_members(count))
     disk = volume.login()
@@ -272,10 +294,18 @@ def make_4kn(kind: str, farm: object, lio_members: object, count: int) -> tuple[
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("kind, level, count, data_chunks", [
-    pytest.param("tgt", 5, 4, 3, marks=pytest.mark.long), ("LIO", 5, 4, 3), pytest.param("tgt", 6, 5, 3, marks=pytest.mark.long)],
-    ids=["tgt, level 5", "LIO, level 5", "tgt, level 6"])
-def test_members_with_blocks_of_4096_bytes_make_a_lun_of_such_blocks(gateway, farm, lio_members, tmp_path, kind, level, count, data_chunks):
+@pytest.mark.parametrize(
+    "kind, level, count, data_chunks",
+    [
+        pytest.param("tgt", 5, 4, 3, marks=pytest.mark.long),
+        ("LIO", 5, 4, 3),
+        pytest.param("tgt", 6, 5, 3, marks=pytest.mark.long),
+    ],
+    ids=["tgt, level 5", "LIO, level 5", "tgt, level 6"],
+)
+def test_members_with_blocks_of_4096_bytes_make_a_lun_of_such_blocks(
+    gateway, farm, lio_members, tmp_path, kind, level, count, data_chunks
+):
     members, targets = make_4kn(kind, farm, lio_members, count)
     volume = gateway.create(level, members)
     assert volume.status()["block_bytes"] == 4096

@@ -24,8 +24,10 @@ KIB, MIB = 1 << 10, 1 << 20
 STRESS_SECONDS = 20
 CHECK = {"ext4": ("e2fsck", "-f", "-n"), "xfs": ("xfs_repair", "-n")}
 # Nobody serves udev's queue here, and the file systems below a LUN are none of LVM's business.
-LVM_CONFIG = "--config=activation{{udev_sync=0 udev_rules=0 verify_udev_operations=0}} devices{{" \
+LVM_CONFIG = (
+    "--config=activation{{udev_sync=0 udev_rules=0 verify_udev_operations=0}} devices{{"
     'use_devicesfile=0 obtain_device_list_from_udev=0 filter=["a|^{device}$|","r|.*|"]}}'
+)
 
 
 @pytest.fixture(scope="module", params=names())
@@ -137,10 +139,36 @@ def test_a_file_system_under_stress_is_clean_afterwards(disk, tmp_path, kind):
     """Mounted with -o discard, so that deleted files are unmapped while the others are written."""
     make(kind, disk.path)
     with mounted(disk.path, tmp_path / "mnt", "-o", "discard") as folder:
-        run("stress-ng", "--temp-path", str(folder), "--timeout", f"{STRESS_SECONDS}s", "--verify",
-            "--hdd", "2", "--hdd-bytes", "8m", "--hdd-opts", "wr-rnd,rd-rnd,fsync", "--fallocate", "1",
-            "--fallocate-bytes", "8m", "--rename", "1", "--dentry", "1", "--dentries", "64", "--symlink", "1",
-            "--aio", "1", "--metrics-brief", seconds=(STRESS_SECONDS + 180) * PATIENCE)
+        run(
+            "stress-ng",
+            "--temp-path",
+            str(folder),
+            "--timeout",
+            f"{STRESS_SECONDS}s",
+            "--verify",
+            "--hdd",
+            "2",
+            "--hdd-bytes",
+            "8m",
+            "--hdd-opts",
+            "wr-rnd,rd-rnd,fsync",
+            "--fallocate",
+            "1",
+            "--fallocate-bytes",
+            "8m",
+            "--rename",
+            "1",
+            "--dentry",
+            "1",
+            "--dentries",
+            "64",
+            "--symlink",
+            "1",
+            "--aio",
+            "1",
+            "--metrics-brief",
+            seconds=(STRESS_SECONDS + 180) * PATIENCE,
+        )
         written = fill(folder / "last", 4 * MIB, seed=4)
     drop_caches()
     check_clean(kind, disk.path)
@@ -151,31 +179,40 @@ def test_a_file_system_under_stress_is_clean_afterwards(disk, tmp_path, kind):
 # --- the block device ---
 
 
-@pytest.mark.parametrize("offset, length", [(0, 32 * MIB), (36 * KIB, 20 * KIB), (MIB + 512, 7 * MIB + 1024)],
-                         ids=["long", "inside a chunk", "unaligned"])
+@pytest.mark.parametrize(
+    "offset, length",
+    [(0, 32 * MIB), (36 * KIB, 20 * KIB), (MIB + 512, 7 * MIB + 1024)],
+    ids=["long", "inside a chunk", "unaligned"],
+)
 def test_blkdiscard_zeroout_zeroes_its_range_alone(disk, offset, length):
     before, after = write_pattern(disk, 40 * MIB), bytes(length)
     run("blkdiscard", "--force", "--zeroout", "--offset", str(offset), "--length", str(length), disk.path)
     got = read_back(disk, 40 * MIB)
-    assert got[offset:offset + length] == after
-    assert got[:offset] == before[:offset] and got[offset + length:] == before[offset + length:]
+    assert got[offset : offset + length] == after
+    assert got[:offset] == before[:offset] and got[offset + length :] == before[offset + length :]
 
 
-@pytest.mark.parametrize("offset, length", [(0, 32 * MIB), (36 * KIB, 20 * KIB), (MIB + 512, 7 * MIB + 1024)],
-                         ids=["long", "inside a chunk", "unaligned"])
+@pytest.mark.parametrize(
+    "offset, length",
+    [(0, 32 * MIB), (36 * KIB, 20 * KIB), (MIB + 512, 7 * MIB + 1024)],
+    ids=["long", "inside a chunk", "unaligned"],
+)
 def test_blkdiscard_leaves_its_neighbours_alone(disk, lun, offset, length):
     """What is discarded reads as zeros where that was promised (LBPRZ); what is less than a granule may stay."""
     needs_discard(disk, lun)
     before = write_pattern(disk, 40 * MIB)
     run("blkdiscard", "--force", "--offset", str(offset), "--length", str(length), disk.path)
     got = read_back(disk, 40 * MIB)
-    assert got[:offset] == before[:offset] and got[offset + length:] == before[offset + length:]
-    kept = [place for place in range(offset, offset + length, 512)
-            if any(got[place:place + 512]) and got[place:place + 512] != before[place:place + 512]]
+    assert got[:offset] == before[:offset] and got[offset + length :] == before[offset + length :]
+    kept = [
+        place
+        for place in range(offset, offset + length, 512)
+        if any(got[place : place + 512]) and got[place : place + 512] != before[place : place + 512]
+    ]
     assert kept == [], f"neither zero nor as before, at {kept[:4]}"
     if length == 32 * MIB:
         granule = max(queue(disk, "discard_granularity"), 512)
-        assert got[granule:length - granule] == bytes(length - 2 * granule)
+        assert got[granule : length - granule] == bytes(length - 2 * granule)
 
 
 def write_pattern(disk: Disk, length: int) -> bytes:
@@ -196,8 +233,23 @@ def read_back(disk: Disk, length: int) -> bytes:
 def test_a_partition_table_is_read_again_and_aligned(disk, lun, tmp_path):
     """Ours tell a stripe as the optimal length, and parted starts partitions there by itself; LIO tells 8 MiB, and it
     doesn't."""
-    run("parted", "--script", "--align", "optimal", disk.path, "mklabel", "gpt",
-        "mkpart", "first", "0%", "40%", "mkpart", "second", "40%", "100%")
+    run(
+        "parted",
+        "--script",
+        "--align",
+        "optimal",
+        disk.path,
+        "mklabel",
+        "gpt",
+        "mkpart",
+        "first",
+        "0%",
+        "40%",
+        "mkpart",
+        "second",
+        "40%",
+        "100%",
+    )
     assert "No problems found" in run("sgdisk", "--verify", disk.path)
     run("blockdev", "--rereadpt", disk.path)
     second = Path(disk.path + "2")
@@ -287,8 +339,15 @@ def test_a_reservation_held_by_one_initiator_is_refused_to_another(lun, disk):
         status, text = attempt(*PERSIST, "--out", "--reserve", f"--param-rk={OTHER_KEY}", "--prout-type=1", other.path)
         assert status == CONFLICT, f"a second reservation: status {status}: {text}"
 
-        run(*PERSIST, "--out", "--preempt-abort", f"--param-rk={OTHER_KEY}", f"--param-sark={KEY}", "--prout-type=5",
-            other.path)
+        run(
+            *PERSIST,
+            "--out",
+            "--preempt-abort",
+            f"--param-rk={OTHER_KEY}",
+            f"--param-sark={KEY}",
+            "--prout-type=5",
+            other.path,
+        )
         attempt("sg_turs", disk.path)
         assert not writes(disk), "the initiator that was preempted still writes"
         assert writes(other)
@@ -348,8 +407,11 @@ def multipathd() -> Iterator[None]:
 def paths_of(name: str) -> dict[str, str]:
     """Device and state of each path of a map."""
     text = run("multipathd", "show", "paths", "raw", "format", "%m %d %t")
-    return {found[1]: found[2] for line in text.splitlines()
-            if (found := re.fullmatch(re.escape(name) + r"\s+(\S+)\s+(\S+)\s*", line))}
+    return {
+        found[1]: found[2]
+        for line in text.splitlines()
+        if (found := re.fullmatch(re.escape(name) + r"\s+(\S+)\s+(\S+)\s*", line))
+    }
 
 
 def map_over(disks: list[Disk]) -> str:
@@ -371,8 +433,15 @@ def test_multipath_goes_on_over_the_portal_that_is_left(lun, disk, multipathd):
     try:
         name = wait_for(lambda: map_over(disks), "one map over both paths", seconds=60)
         wait_for(lambda: list(paths_of(name).values()) == ["active", "active"], "both paths to be active")
-        fio = Fio(Disk(lun.iqn, "", f"/dev/mapper/{name}"), rw="randwrite", bs="16k", iodepth=8, size="64M",
-                  rate="4m", verify_backlog=64)
+        fio = Fio(
+            Disk(lun.iqn, "", f"/dev/mapper/{name}"),
+            rw="randwrite",
+            bs="16k",
+            iodepth=8,
+            size="64M",
+            rate="4m",
+            verify_backlog=64,
+        )
         try:
             for lost in disks:
                 device = Path(lost.path).name

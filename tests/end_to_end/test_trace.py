@@ -76,8 +76,12 @@ def test_bpftrace_sees_what_the_handler_counts(volume: Volume) -> None:
         pytest.skip("bpftrace is not installed: scripts/deps --long")
     outer_before = counted(volume)
     program = subprocess.Popen(
-        ["bpftrace", "-B", "line", str(ROOT / "scripts/trace/steps.bt"), handler(volume)], text=True,
-        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        ["bpftrace", "-B", "line", str(ROOT / "scripts/trace/steps.bt"), handler(volume)],
+        text=True,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
     said = []
     try:
         assert program.stdout is not None
@@ -97,8 +101,10 @@ def test_bpftrace_sees_what_the_handler_counts(volume: Volume) -> None:
         program.wait()
     outer_after = counted(volume)
     print(output)
-    traced = {name: (int(count), int(total)) for name, count, total in re.findall(
-        r"^@(\w+)_us: count (\d+), average \d+, total (\d+)", output, re.MULTILINE)}
+    traced = {
+        name: (int(count), int(total))
+        for name, count, total in re.findall(r"^@(\w+)_us: count (\d+), average \d+, total (\d+)", output, re.MULTILINE)
+    }
     expected = {step: after[step] - before[step] for step in STEPS if after[step] > before[step]}
     # udev looks at the disk whenever it was closed, also between a count and the tracer's begin or end.
     for step in STEPS:
@@ -121,8 +127,9 @@ def test_perf_sees_them_too(volume: Volume) -> None:
     before = counted(volume)
     thread.start()
     try:
-        output = run(ROOT / "scripts/trace/steps-perf", "--seconds", "5", "--handler", handler(volume),
-                     seconds=150 * PATIENCE)
+        output = run(
+            ROOT / "scripts/trace/steps-perf", "--seconds", "5", "--handler", handler(volume), seconds=150 * PATIENCE
+        )
     finally:
         ended.set()
         thread.join()

@@ -12,11 +12,15 @@ LEVELS = [pytest.param(0, 3, id="level 0 on 3"), pytest.param(5, 4, id="level 5 
 
 
 @pytest.mark.parametrize(("level", "count"), LEVELS)
-@pytest.mark.parametrize("shape", [
-    dict(rw="write", bs="1M", size="192M"),
-    dict(rw="randwrite", bsrange="512-256k", blockalign=512, size="32M"),
-    dict(rw="randrw", bs="4k", size="12M"),
-], ids=["sequential 1M", "random 512 to 256k, unaligned", "random 4k, mixed"])
+@pytest.mark.parametrize(
+    "shape",
+    [
+        dict(rw="write", bs="1M", size="192M"),
+        dict(rw="randwrite", bsrange="512-256k", blockalign=512, size="32M"),
+        dict(rw="randrw", bs="4k", size="12M"),
+    ],
+    ids=["sequential 1M", "random 512 to 256k, unaligned", "random 4k, mixed"],
+)
 def test_fio_verifies_what_it_wrote(shared_volume, level, count, shape):
     volume = shared_volume(level, count)
 
@@ -38,8 +42,10 @@ def test_the_disk_is_as_large_as_the_volume_and_its_last_block_works(shared_volu
 def test_two_volumes_in_one_runner_do_not_mix(gateway, lio_members):
     disks = [gateway.create(0, lio_members(2)).login(), gateway.create(5, lio_members(3)).login()]
 
-    loads = [Fio(disk, rw="randwrite", bs="16k", size="16M", iodepth=8, randseed=number)
-             for number, disk in enumerate(disks, start=1)]
+    loads = [
+        Fio(disk, rw="randwrite", bs="16k", size="16M", iodepth=8, randseed=number)
+        for number, disk in enumerate(disks, start=1)
+    ]
 
     for load in loads:
         assert load.result().read_bytes > 0

@@ -53,8 +53,9 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
 
 
 @pytest.fixture
-def figure(request: pytest.FixtureRequest, record_property: Callable[[str, object], None]
-           ) -> Callable[[str, str], None]:
+def figure(
+    request: pytest.FixtureRequest, record_property: Callable[[str, object], None]
+) -> Callable[[str, str], None]:
     """figure("longest stall", "2.1 s"): shown at the end also when all is well, and in the JUnit file."""
 
     def show(name: str, value: str) -> None:

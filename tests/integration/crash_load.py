@@ -33,8 +33,15 @@ def stamp(sector: int, number: int) -> bytes:
 class CrashLoad:
     """`windows`: (first byte, length) of where it goes, each in a region of its own."""
 
-    def __init__(self, journal: Journal, windows: Sequence[tuple[int, int]], row_bytes: int, chunk: int,
-                 seed: int, block: int = SECTOR):
+    def __init__(
+        self,
+        journal: Journal,
+        windows: Sequence[tuple[int, int]],
+        row_bytes: int,
+        chunk: int,
+        seed: int,
+        block: int = SECTOR,
+    ):
         self.journal, self.windows, self.row_bytes, self.chunk = journal, windows, row_bytes, chunk
         self.block = block
         self.random = random.Random(seed)
@@ -48,8 +55,9 @@ class CrashLoad:
         written = []
         for begin, length in self.windows:
             self.numbers += 1
-            content = b"".join(stamp(sector, self.numbers)
-                               for sector in range(begin // SECTOR, (begin + length) // SECTOR))
+            content = b"".join(
+                stamp(sector, self.numbers) for sector in range(begin // SECTOR, (begin + length) // SECTOR)
+            )
             handle.pwrite(content, begin)
             written.append((self.numbers, begin, length))
         handle.flush()
@@ -70,15 +78,22 @@ class CrashLoad:
                 content = handle.pread(min(READ_BYTES_MAX, begin + length - at), at)
                 for place in range(0, len(content), SECTOR):
                     sector = (at + place) // SECTOR
-                    number, = struct.unpack_from("<I", content, place + 4)
+                    (number,) = struct.unpack_from("<I", content, place + 4)
                     assert content[place : place + SECTOR] == stamp(sector, number), (
-                        f"sector {sector} holds rubbish after the restart")
+                        f"sector {sector} holds rubbish after the restart"
+                    )
                     self.journal.note(LOAD_SAW, number=number, offset=at + place)
 
     # Requests
 
-    def run(self, handle: nbd.NBD, requests: int, windows: Sequence[int],
-            until: Callable[[], object] | None = None, midway: Callable[[], None] | None = None) -> None:
+    def run(
+        self,
+        handle: nbd.NBD,
+        requests: int,
+        windows: Sequence[int],
+        until: Callable[[], object] | None = None,
+        midway: Callable[[], None] | None = None,
+    ) -> None:
         """So many, and on until `until` says so, which is asked now and then.  `midway`: done with as
         many writes in flight as there may be."""
         if midway is not None:
@@ -98,8 +113,9 @@ class CrashLoad:
         for _ in range(requests):
             self._one(handle, windows)
 
-    def run_until_broken(self, handle: nbd.NBD, requests: int, windows: Sequence[int],
-                         action: Callable[[], None]) -> None:
+    def run_until_broken(
+        self, handle: nbd.NBD, requests: int, windows: Sequence[int], action: Callable[[], None]
+    ) -> None:
         """`action` ends the connection, with requests in flight."""
         self.run_on(handle, requests, windows)
         while self.in_flight < DEPTH:
@@ -160,10 +176,8 @@ class CrashLoad:
             self.busy.difference_update(sectors)
             return 1
 
-        self.journal.note(LOAD_WRITE_BEGINS, flags=FUA if fua else 0, number=number, offset=offset,
-                          length=length)
-        handle.aio_pwrite(content, offset, completion=done,
-                          flags=nbd.CMD_FLAG_FUA if fua else 0)
+        self.journal.note(LOAD_WRITE_BEGINS, flags=FUA if fua else 0, number=number, offset=offset, length=length)
+        handle.aio_pwrite(content, offset, completion=done, flags=nbd.CMD_FLAG_FUA if fua else 0)
 
     def _flush(self, handle: nbd.NBD) -> None:
         self.flushes += 1

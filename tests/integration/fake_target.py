@@ -396,9 +396,7 @@ class Connection:
         text = b"".join(f"{key}={value}".encode() + b"\0" for key, value in keys.items())
         answer = self._header(0x23, header[1] & 0x8F, tag)
         self.stat_sn += 1
-        out = self.encode(
-            answer[:8] + header[8:14] + b"\0\1" + answer[16:36] + struct.pack(">H10x", status), text
-        )
+        out = self.encode(answer[:8] + header[8:14] + b"\0\1" + answer[16:36] + struct.pack(">H10x", status), text)
         if target.login_instead:
             out = b""
         out += target.login_postscript(tag)

@@ -59,8 +59,17 @@ class Journal:
         self._file, self._data = path.open("wb"), self.data_path.open("wb")
         self._next_id = 0
 
-    def note(self, kind: int, *, flags: int = 0, member: int = 0, number: int = 0, offset: int = 0,
-             length: int = 0, data: bytes | memoryview = b"") -> None:
+    def note(
+        self,
+        kind: int,
+        *,
+        flags: int = 0,
+        member: int = 0,
+        number: int = 0,
+        offset: int = 0,
+        length: int = 0,
+        data: bytes | memoryview = b"",
+    ) -> None:
         with self._lock:
             if not self.recording:
                 return
@@ -147,12 +156,14 @@ class Session:
         tasks: list[asyncio.Task[None]] = []
         try:
             port = self.proxy.farm.targets[self.proxy.number].ports[0]
-            target_reader, target_writer = await asyncio.open_connection(
-                "127.0.0.1", port, limit=8 << 20)
+            target_reader, target_writer = await asyncio.open_connection("127.0.0.1", port, limit=8 << 20)
             out, back = Pipe(target_writer, self.proxy.latency), Pipe(writer, None)
             ways: list[Coroutine[Any, Any, None]] = [
-                self._way(reader, out, self._to_target), self._way(target_reader, back, self._to_gateway),
-                out.run(), back.run()]
+                self._way(reader, out, self._to_target),
+                self._way(target_reader, back, self._to_gateway),
+                out.run(),
+                back.run(),
+            ]
             tasks = [asyncio.create_task(way) for way in ways]
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         except OSError:
@@ -199,10 +210,11 @@ class Session:
             self.commands[tag] = Command(number, 0, 0, 0, True, noted=True)
             self.proxy.note(SYNC_BEGINS, number=number)
         elif cdb[0] in (0x2A, 0x8A):
-            lba, = struct.unpack_from(">Q" if cdb[0] == 0x8A else ">I", cdb, 2)
+            (lba,) = struct.unpack_from(">Q" if cdb[0] == 0x8A else ">I", cdb, 2)
             block = self.proxy.farm.targets[self.proxy.number].options.block_bytes
-            command = Command(number, lba * block, int.from_bytes(header[20:24], "big"),
-                              FUA if cdb[1] & 8 else 0, False)
+            command = Command(
+                number, lba * block, int.from_bytes(header[20:24], "big"), FUA if cdb[1] & 8 else 0, False
+            )
             self.commands[tag] = command
             self._more(command, 0, data)
         else:
@@ -213,8 +225,14 @@ class Session:
         command.data += data
         if len(command.data) == command.length and not command.noted:
             command.noted = True
-            self.proxy.note(WRITE_BEGINS, flags=command.flags, number=command.number,
-                            offset=command.offset, length=command.length, data=bytes(command.data))
+            self.proxy.note(
+                WRITE_BEGINS,
+                flags=command.flags,
+                number=command.number,
+                offset=command.offset,
+                length=command.length,
+                data=bytes(command.data),
+            )
 
     # What the target answers
 
@@ -240,7 +258,8 @@ class Session:
             assert not good, "a write was answered before all of its data had been sent"
             return None
         nothing_done = header[3] in STATUS_NOTHING_DONE or (
-            header[3] == STATUS_CHECK and len(data) > 4 and data[4] & 0xF == UNIT_ATTENTION)
+            header[3] == STATUS_CHECK and len(data) > 4 and data[4] & 0xF == UNIT_ATTENTION
+        )
         if good and self.proxy.slow and command.offset < SUPERBLOCKS_END:
             return lambda: self.proxy.note(WRITE_ENDS, number=command.number)
         if good or nothing_done:
@@ -275,8 +294,7 @@ class Proxy:
 
     def ended(self, session: Session) -> None:
         self.sessions.discard(session)
-        self.unresolved += [command for command in session.commands.values()
-                            if command.noted and not command.sync]
+        self.unresolved += [command for command in session.commands.values() if command.noted and not command.sync]
 
     def fenced(self, session: Session) -> None:
         """No write of an earlier session can land any more: what is there now stays."""
@@ -286,8 +304,9 @@ class Proxy:
             for command in self.unresolved:
                 file.seek(command.offset)
                 data = file.read(command.length)
-                self.note(WRITE_RESOLVED, number=command.number, offset=command.offset,
-                          length=command.length, data=data)
+                self.note(
+                    WRITE_RESOLVED, number=command.number, offset=command.offset, length=command.length, data=data
+                )
         self.unresolved.clear()
 
 
@@ -297,8 +316,7 @@ class Recorder:
     def __init__(self, journal: Journal, farm: TargetFarm, seed: int = 1):
         self.journal, self.farm = journal, farm
         self.faults: list[str] = []
-        self.proxies = [Proxy(journal, farm, number, seed * 100 + number, self.faults)
-                        for number in range(len(farm))]
+        self.proxies = [Proxy(journal, farm, number, seed * 100 + number, self.faults) for number in range(len(farm))]
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name="recorder")
 
@@ -308,8 +326,7 @@ class Recorder:
     def __enter__(self) -> Recorder:
         self._loop.set_exception_handler(self._failed)
         for proxy in self.proxies:
-            self._loop.run_until_complete(
-                asyncio.start_server(proxy.serve, sock=proxy.listener, limit=8 << 20))
+            self._loop.run_until_complete(asyncio.start_server(proxy.serve, sock=proxy.listener, limit=8 << 20))
         self._thread.start()
         return self
 

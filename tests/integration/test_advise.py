@@ -38,8 +38,15 @@ def run_on_target(farm: TargetFarm, number: int, commands: list[str], folder: Pa
     wrapper.write_text(f'#!/bin/sh\nexec {real} -C {farm.targets[number].control_port} "$@"\n')
     wrapper.chmod(0o755)
     environment = {"PATH": f"{folder}:{os.environ['PATH']}"}
-    done = subprocess.run(["sh", "-eu"], input="\n".join(commands), capture_output=True, text=True, timeout=30,
-                          env=environment, check=False)
+    done = subprocess.run(
+        ["sh", "-eu"],
+        input="\n".join(commands),
+        capture_output=True,
+        text=True,
+        timeout=30,
+        env=environment,
+        check=False,
+    )
     assert done.returncode == 0 and not done.stderr, done
 
 
@@ -63,8 +70,9 @@ def apply(advice: dict[str, Any], farm: TargetFarm, folder: Path, run: Callable[
     return targets
 
 
-def test_what_it_prints_for_tgt_ends_what_it_found(gateway: Gateway, make_farm: Callable[..., TargetFarm],
-                                                   folder: Path) -> None:
+def test_what_it_prints_for_tgt_ends_what_it_found(
+    gateway: Gateway, make_farm: Callable[..., TargetFarm], folder: Path
+) -> None:
     farm = make_farm(3, tuned=False)
     gateway.create("v0", farm.members())
 
@@ -119,7 +127,8 @@ class Load(threading.Thread):
 
 
 def test_a_volume_in_use_is_measured_and_tuned_one_member_after_the_other(
-        gateway: Gateway, make_farm: Callable[..., TargetFarm], folder: Path) -> None:
+    gateway: Gateway, make_farm: Callable[..., TargetFarm], folder: Path
+) -> None:
     farm = make_farm(3, tuned=False)
     gateway.create("v0", farm.members())
     gateway.stop()
@@ -134,8 +143,12 @@ def test_a_volume_in_use_is_measured_and_tuned_one_member_after_the_other(
         before = run("advise", "v0", *QUICK, "--json")
         assert set(findings(before, TUNING)) == {"segment", "r2t", "first-burst"}
         assert all(one["read_bytes_per_second"] > 0 and one["small_read_us"] > 0 for one in before.json["members"])
-        words = [command.split()[1] for remedy in before.json["remedies"] if remedy["findings"] == ["login"]
-                 for command in remedy["commands"]]
+        words = [
+            command.split()[1]
+            for remedy in before.json["remedies"]
+            if remedy["findings"] == ["login"]
+            for command in remedy["commands"]
+        ]
         assert words == ["fail", "rebuild", "wait"] * 3
 
         assert apply(before.json, farm, folder / "bin", run) == 3
@@ -206,14 +219,17 @@ def test_what_can_not_be_measured_is_an_error(gateway: Gateway, make_farm: Calla
     farm = make_farm(3)
     gateway.create("v0", farm.members())
     for words, status, said in [
-            (("v9",), 1, 'there is no volume "v9"'), (("v0", "--seconds", "0"), 2, "--seconds"),
-            (("v0", "--block", "5000"), 2, "--block"), (("v0", "--depth", "33"), 2, "--depth"),
-            (("v0", "--rate-max", "1"), 2, "--rate-max")]:
+        (("v9",), 1, 'there is no volume "v9"'),
+        (("v0", "--seconds", "0"), 2, "--seconds"),
+        (("v0", "--block", "5000"), 2, "--block"),
+        (("v0", "--depth", "33"), 2, "--depth"),
+        (("v0", "--rate-max", "1"), 2, "--rate-max"),
+    ]:
         ran = gateway.iraid("advise", *words)
         assert ran.status == status and said in ran.err and "remedy:" in ran.err, ran
     gateway.must("stop", "v0")
     ran = gateway.iraid("advise", "v0")
-    assert ran.status == 1 and 'volume v0 is stopped' in ran.err and "iraid start v0" in ran.err
+    assert ran.status == 1 and "volume v0 is stopped" in ran.err and "iraid start v0" in ran.err
     gateway.stop()
     ran = gateway.iraid("advise", "v0", "--json")
     assert ran.status == 1 and ran.json["error"]["type"] == "unavailable"
@@ -237,12 +253,19 @@ def test_a_stop_ends_a_probe(gateway: Gateway, make_farm: Callable[..., TargetFa
     assert gateway.status("v0")["state"] == "active"
 
 
-@pytest.mark.parametrize(("parameters", "kind"), [
-    ({"name": "v9"}, "not_found"), ({"name": "v0", "member": "7"}, "not_found"),
-    ({"name": "v0", "block_bytes": 5000}, "invalid"), ({"name": "v0", "depth": 0}, "invalid"),
-    ({"name": "v0", "duration_ms": 10**6}, "invalid")])
-def test_the_handler_checks_for_itself(gateway: Gateway, make_farm: Callable[..., TargetFarm],
-                                       parameters: dict[str, Any], kind: str) -> None:
+@pytest.mark.parametrize(
+    ("parameters", "kind"),
+    [
+        ({"name": "v9"}, "not_found"),
+        ({"name": "v0", "member": "7"}, "not_found"),
+        ({"name": "v0", "block_bytes": 5000}, "invalid"),
+        ({"name": "v0", "depth": 0}, "invalid"),
+        ({"name": "v0", "duration_ms": 10**6}, "invalid"),
+    ],
+)
+def test_the_handler_checks_for_itself(
+    gateway: Gateway, make_farm: Callable[..., TargetFarm], parameters: dict[str, Any], kind: str
+) -> None:
     gateway.create("v0", make_farm(3).members())
     with pytest.raises(RpcError) as caught:
         call(gateway.socket, "volume.probe", **parameters)

@@ -32,8 +32,9 @@ pytestmark = [
     pytest.mark.long,
     pytest.mark.no_sanitizer,
     pytest.mark.timeout(300),
-    pytest.mark.skipif(shutil.which("ansible-playbook") is None,
-                       reason="ansible-core is not installed; run scripts/deps --long"),
+    pytest.mark.skipif(
+        shutil.which("ansible-playbook") is None, reason="ansible-core is not installed; run scripts/deps --long"
+    ),
 ]
 
 
@@ -70,25 +71,49 @@ class Controller:
 
     def __post_init__(self) -> None:
         self.folder.mkdir()
-        self.variables |= {"iraid_packages": [], "iraid_manage_services": False, "iraid_command": str(IRAID),
-                           "iraid_config_dir": str(self.gateway.config)}
+        self.variables |= {
+            "iraid_packages": [],
+            "iraid_manage_services": False,
+            "iraid_command": str(IRAID),
+            "iraid_config_dir": str(self.gateway.config),
+        }
         (self.folder / "ansible.cfg").write_text("[defaults]\n")  # not the machine's own
-        (self.folder / "inventory.yml").write_text(json.dumps({"all": {
-            "hosts": {"gateway1": {}},
-            "vars": {"ansible_connection": "local", "ansible_python_interpreter": "/usr/bin/python3"}}}))
-        (self.folder / "site.yml").write_text(json.dumps([
-            {"hosts": "all", "gather_facts": False, "roles": [{"role": "iraid"}]}]))
+        (self.folder / "inventory.yml").write_text(
+            json.dumps(
+                {
+                    "all": {
+                        "hosts": {"gateway1": {}},
+                        "vars": {"ansible_connection": "local", "ansible_python_interpreter": "/usr/bin/python3"},
+                    }
+                }
+            )
+        )
+        (self.folder / "site.yml").write_text(
+            json.dumps([{"hosts": "all", "gather_facts": False, "roles": [{"role": "iraid"}]}])
+        )
 
     def play(self, *options: str, **variables: Any) -> Played:
         (self.folder / "vars.json").write_text(json.dumps(self.variables | variables))
         environment = self.gateway.environment() | {
-            "ANSIBLE_ROLES_PATH": str(ROLES), "ANSIBLE_HOME": str(self.folder), "ANSIBLE_NOCOLOR": "1",
-            "ANSIBLE_LOCAL_TEMP": str(self.folder / "tmp"), "ANSIBLE_REMOTE_TEMP": str(self.folder / "tmp"),
-            "ANSIBLE_CONFIG": str(self.folder / "ansible.cfg"), "ANSIBLE_PIPELINING": "1"}
+            "ANSIBLE_ROLES_PATH": str(ROLES),
+            "ANSIBLE_HOME": str(self.folder),
+            "ANSIBLE_NOCOLOR": "1",
+            "ANSIBLE_LOCAL_TEMP": str(self.folder / "tmp"),
+            "ANSIBLE_REMOTE_TEMP": str(self.folder / "tmp"),
+            "ANSIBLE_CONFIG": str(self.folder / "ansible.cfg"),
+            "ANSIBLE_PIPELINING": "1",
+        }
         done = subprocess.run(
-            ["ansible-playbook", "-i", "inventory.yml", "site.yml", "-e", "@vars.json", *options], cwd=self.folder,
-            env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-            timeout=120, check=False)
+            ["ansible-playbook", "-i", "inventory.yml", "site.yml", "-e", "@vars.json", *options],
+            cwd=self.folder,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=120,
+            check=False,
+        )
         assert SECRET not in done.stdout
         assert "Traceback" not in done.stdout, done.stdout
         return Played(done.returncode, done.stdout)
@@ -112,8 +137,9 @@ def wait_in_sync(gateway: Gateway) -> None:
     wait_until(lambda: gateway.status("v0")["regions"]["suspect"] == 0, "the resync's end", 60)
 
 
-def test_a_volume_is_made_kept_changed_replaced_and_grown(controller: Controller,
-                                                          make_farm: Callable[..., TargetFarm]) -> None:
+def test_a_volume_is_made_kept_changed_replaced_and_grown(
+    controller: Controller, make_farm: Callable[..., TargetFarm]
+) -> None:
     gateway, farm = controller.gateway, make_farm(5)
     volume = {"name": "v0", "level": 5, "chunk": "32K", "members": farm.members()[:4], "rate_min": "20M"}
     controller.variables["iraid_volumes"] = [volume]
@@ -173,8 +199,9 @@ def test_a_volume_is_made_kept_changed_replaced_and_grown(controller: Controller
     assert controller.play(iraid_grow=True).changed == 0
 
 
-def test_a_member_that_is_replaced_while_a_key_is_set_stays(controller: Controller,
-                                                            make_farm: Callable[..., TargetFarm]) -> None:
+def test_a_member_that_is_replaced_while_a_key_is_set_stays(
+    controller: Controller, make_farm: Callable[..., TargetFarm]
+) -> None:
     gateway, farm = controller.gateway, make_farm(4)
     old, new = farm.member(2), farm.member(3)
     gateway.must("create", "v0", "--level", "5", *farm.members()[:3], "--wait")
@@ -232,14 +259,17 @@ def test_nothing_is_destroyed_without_a_word_more(controller: Controller, make_f
     assert volumes(gateway) == ["v0"]
 
 
-def test_secrets_are_private_files_and_spares_are_added(controller: Controller, make_farm: Callable[..., TargetFarm]) -> None:
+def test_secrets_are_private_files_and_spares_are_added(
+    controller: Controller, make_farm: Callable[..., TargetFarm]
+) -> None:
     gateway = controller.gateway
     farm = make_farm(6, chap=(USER, SECRET))
     chap = {"user": USER, "secret": SECRET}
     name = "iqn.2026-01.org.example:gateway1"
     everything = {
-        "iraid_volumes": [{"name": "v0", "members": farm.members()[:4], "spares": [farm.member(4)], "chap": chap,
-                           "initiator": name}],
+        "iraid_volumes": [
+            {"name": "v0", "members": farm.members()[:4], "spares": [farm.member(4)], "chap": chap, "initiator": name}
+        ],
         "iraid_gateway_spares": [{"device": farm.member(5), "chap": chap, "initiator": name}],
     }
     assert controller.play("--check", "--diff", "-vvv", **everything).changed == 3
@@ -257,29 +287,52 @@ def test_secrets_are_private_files_and_spares_are_added(controller: Controller, 
     assert farm.member(0) in controller.play("-vvv", **wrong).refusal
 
 
-@pytest.mark.parametrize("volume, words", [
-    ({"name": "v0", "level": 7, "members": []}, ["level", "7", "0, 1, 5, 6, 10"]),
-    ({"level": 5}, ["name"]),
-    ({"name": "v0", "membres": []}, ["membres"]),
-    ({"name": "v0", "members": ["disk"] * 3}, ["iraid_volumes[0] (v0).members[0]", "'disk'", "PORTAL/IQN/LUN"]),
-    ({"name": "v0", "chap": {"user": USER, "secret": f"{SECRET}\t"}, "members": ["10.0.0.1/iqn.2026-01.org.e:a/0",
-     "10.0.0.2/iqn.2026-01.org.e:a/0", "10.0.0.3/iqn.2026-01.org.e:a/0"]}, ["chap.secret", "blank"]),
-])
-def test_bad_variables_are_named_and_nothing_is_done(controller: Controller, volume: dict[str, Any],
-                                                     words: list[str]) -> None:
+@pytest.mark.parametrize(
+    "volume, words",
+    [
+        ({"name": "v0", "level": 7, "members": []}, ["level", "7", "0, 1, 5, 6, 10"]),
+        ({"level": 5}, ["name"]),
+        ({"name": "v0", "membres": []}, ["membres"]),
+        ({"name": "v0", "members": ["disk"] * 3}, ["iraid_volumes[0] (v0).members[0]", "'disk'", "PORTAL/IQN/LUN"]),
+        (
+            {
+                "name": "v0",
+                "chap": {"user": USER, "secret": f"{SECRET}\t"},
+                "members": [
+                    "10.0.0.1/iqn.2026-01.org.e:a/0",
+                    "10.0.0.2/iqn.2026-01.org.e:a/0",
+                    "10.0.0.3/iqn.2026-01.org.e:a/0",
+                ],
+            },
+            ["chap.secret", "blank"],
+        ),
+    ],
+)
+def test_bad_variables_are_named_and_nothing_is_done(
+    controller: Controller, volume: dict[str, Any], words: list[str]
+) -> None:
     refusal = controller.play("-vvv", iraid_volumes=[volume]).refusal
     assert all(word in refusal for word in words), refusal
     assert volumes(controller.gateway) == []
 
 
-@pytest.mark.skipif(shutil.which("ansible-lint") is None,
-                    reason="ansible-lint is not installed; run scripts/deps --long")
+@pytest.mark.skipif(
+    shutil.which("ansible-lint") is None, reason="ansible-lint is not installed; run scripts/deps --long"
+)
 def test_ansible_lint_has_nothing_to_say(tmp_path: Path) -> None:
     """In a copy: it writes caches beside what it looks at."""
     shutil.copytree(EXAMPLE.parent, tmp_path / "ansible", ignore=shutil.ignore_patterns("__pycache__"))
     environment = os.environ | {"HOME": str(tmp_path), "ANSIBLE_HOME": str(tmp_path / "home"), "NO_COLOR": "1"}
-    done = subprocess.run(["ansible-lint", "--offline", "--profile", "production", "--strict", "example/site.yml",
-                           "roles/iraid"], cwd=tmp_path / "ansible", env=environment, stdin=subprocess.DEVNULL,
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=240, check=False)
+    done = subprocess.run(
+        ["ansible-lint", "--offline", "--profile", "production", "--strict", "example/site.yml", "roles/iraid"],
+        cwd=tmp_path / "ansible",
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=240,
+        check=False,
+    )
     assert done.returncode == 0, done.stdout
     assert "profile that was required" not in done.stdout, done.stdout

@@ -40,21 +40,29 @@ def answer_to(gateway: Gateway, method: str, **parameters: object) -> list[dict 
     return answers
 
 
-def test_a_search_among_silent_spares_holds_up_no_other_volume(gateway: Gateway,
-                                                               make_farm: Callable[..., TargetFarm]) -> None:
+def test_a_search_among_silent_spares_holds_up_no_other_volume(
+    gateway: Gateway, make_farm: Callable[..., TargetFarm]
+) -> None:
     members = make_farm(8).members()
     gateway.create("v0", members[:4])
     call(gateway.socket, "volume.create", name="v1", level=5, members=members[4:7], spares=[members[7]])
     gateway.configure("v0", spare_wait_seconds=1)
     with portals_that_say_nothing() as portals:
-        lines = [f"spare = {portal}/iqn.2026-01.org.iraid.test:s{number}/1 size={SPARE_BYTES} block=512"
-                 for number, portal in enumerate(portals)]
+        lines = [
+            f"spare = {portal}/iqn.2026-01.org.iraid.test:s{number}/1 size={SPARE_BYTES} block=512"
+            for number, portal in enumerate(portals)
+        ]
         (gateway.config / "gateway.conf").write_text("\n".join(["[spares]", *lines, ""]))
         call(gateway.socket, "config.reload")
         call(gateway.socket, "member.fail", name="v0", member="1")
-        wait_until(lambda: any(event["kind"] == "spare wanted" or "spare" in event["text"]
-                               for event in call(gateway.socket, "events")["events"] if event["volume"] == "v0"),
-                   "a spare to be looked for")
+        wait_until(
+            lambda: any(
+                event["kind"] == "spare wanted" or "spare" in event["text"]
+                for event in call(gateway.socket, "events")["events"]
+                if event["volume"] == "v0"
+            ),
+            "a spare to be looked for",
+        )
         removed = answer_to(gateway, "member.remove", name="v1", member=members[7])
         wait_until(lambda: removed, "the removal from the other volume")  # each silent one takes 10 s
         assert isinstance(removed[0], dict), removed
@@ -78,7 +86,8 @@ def test_who_holds_the_lock_of_files_holds_up_no_volume(gateway: Gateway, make_f
 
 
 def test_a_delete_that_can_not_have_the_lock_of_files_is_done_by_the_same_command(
-        gateway: Gateway, make_farm: Callable[..., TargetFarm]) -> None:
+    gateway: Gateway, make_farm: Callable[..., TargetFarm]
+) -> None:
     gateway.create("v0", make_farm(4).members())
     with (gateway.folder / "run/volumes.lock").open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -89,11 +98,15 @@ def test_a_delete_that_can_not_have_the_lock_of_files_is_done_by_the_same_comman
 
 
 def test_of_two_programs_that_create_one_name_one_is_told_that_it_exists(
-        gateway: Gateway, make_farm: Callable[..., TargetFarm]) -> None:
+    gateway: Gateway, make_farm: Callable[..., TargetFarm]
+) -> None:
     members = make_farm(8).members()
     socket_path = gateway.socket.with_name("other.sock")
-    other = Process([build_folder() / "handler/adapters/iraid-engine", "--socket", socket_path], gateway.environment(),
-                    gateway.folder / "second.log")
+    other = Process(
+        [build_folder() / "handler/adapters/iraid-engine", "--socket", socket_path],
+        gateway.environment(),
+        gateway.folder / "second.log",
+    )
     try:
         wait_until(lambda: "ready" in other.said(), "the second engine")
         answers: list[dict | RpcError] = []
@@ -104,8 +117,10 @@ def test_of_two_programs_that_create_one_name_one_is_told_that_it_exists(
             except RpcError as error:
                 answers.append(error)
 
-        threads = [threading.Thread(target=create, args=(gateway.socket, members[:4])),
-                   threading.Thread(target=create, args=(socket_path, members[4:]))]
+        threads = [
+            threading.Thread(target=create, args=(gateway.socket, members[:4])),
+            threading.Thread(target=create, args=(socket_path, members[4:])),
+        ]
         for thread in threads:
             thread.start()
         for thread in threads:

@@ -65,8 +65,7 @@ def test_a_pdu_that_drips_is_no_progress(start, opcode, io) -> None:
         wait_for(lambda: target.commands)
         connection = target.connections[-1]
         tag = connection.last_tag if opcode == 0x21 else NO_TAG
-        threading.Thread(
-            target=connection.drip, args=(opcode, tag, 200000, 1, DEADLINE / 20), daemon=True).start()
+        threading.Thread(target=connection.drip, args=(opcode, tag, 200000, 1, DEADLINE / 20), daemon=True).start()
         ends(probe, 1, STALLED)
 
 
@@ -410,5 +409,6 @@ def test_an_administrator_waits_no_longer_than_told_whatever_drips(what) -> None
             target.rules.append(after(0.4, sense(6, 0x2900)))
         else:
             target.rules.append(
-                lambda command: target.connections[-1].drip(0x20, NO_TAG, 200000, 1, 0.05) or fake.SILENCE)
+                lambda command: target.connections[-1].drip(0x20, NO_TAG, 200000, 1, 0.05) or fake.SILENCE
+            )
         assert admin("timeout_ms=1000", "open", target.member)["error"] == UNREACHABLE

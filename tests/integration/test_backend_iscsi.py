@@ -417,9 +417,7 @@ def test_targets_and_luns_that_are_not_there_are_named(farm, start) -> None:
     assert closed.startswith("closed EINVAL") and "no such target" in closed
 
 
-@pytest.mark.parametrize(
-    ("secret", "opens"), [("right secret 12", True), ("wrong secret 12", False), (None, False)]
-)
+@pytest.mark.parametrize(("secret", "opens"), [("right secret 12", True), ("wrong secret 12", False), (None, False)])
 def test_only_the_right_chap_secret_opens_a_session(tmp_path, start, secret, opens) -> None:
     options = []
     if secret:

@@ -39,8 +39,7 @@ def test_a_read_that_is_short_is_no_success_whatever_is_claimed(start, claim, st
     with FakeTarget() as target:
         probe = opened(start, target)
         assert result(probe.ask("write 0 65536 3")) == 0
-        short = Reply(
-            data=pattern(0, 65536, 3)[:length], chunk_bytes=4096, residual=claim, status_apart=status_apart)
+        short = Reply(data=pattern(0, 65536, 3)[:length], chunk_bytes=4096, residual=claim, status_apart=status_apart)
         target.rules.append(to_reads(short))
         assert probe.ask("read 0 65536 3") == f"read 0 65536 {EIO}"
         target.rules.clear()
@@ -97,7 +96,8 @@ def test_a_write_whose_data_nobody_asked_for_is_no_success(start, io, claim) -> 
     with FakeTarget(keys=fake.ONLY_WHAT_IS_ASKED_FOR, asks_for_data=False) as target:
         probe = opened(start, target)
         target.rules.append(
-            lambda command: Reply(residual=claim) if command.is_write or command.opcode == 0x93 else None)
+            lambda command: Reply(residual=claim) if command.is_write or command.opcode == 0x93 else None
+        )
         assert result(probe.ask(io)) == EIO
 
 
@@ -191,11 +191,11 @@ def test_a_list_of_luns_that_did_not_come_is_an_error(claim, status_apart) -> No
 
 @claims
 @pytest.mark.parametrize(
-    "opcode", [0x12, 0x9E, 0x1A, 0x5E], ids=["INQUIRY", "READ CAPACITY", "MODE SENSE", "READ RESERVATION"])
+    "opcode", [0x12, 0x9E, 0x1A, 0x5E], ids=["INQUIRY", "READ CAPACITY", "MODE SENSE", "READ RESERVATION"]
+)
 def test_an_administrator_is_told_of_an_answer_that_is_none(claim, opcode) -> None:
     with FakeTarget() as target:
-        target.rules.append(
-            lambda command: Reply(residual=claim) if command.opcode in (opcode, 0x25) else None)
+        target.rules.append(lambda command: Reply(residual=claim) if command.opcode in (opcode, 0x25) else None)
         assert admin("open", target.member)["error"] == UNFIT
 
 
@@ -210,8 +210,14 @@ def test_an_administrator_reads_all_or_is_told(claim) -> None:
 def test_blocks_of_no_use_are_refused_and_nothing_is_asked_for_in_them(start, block_bytes) -> None:
     with FakeTarget() as target:
         target.rules.append(
-            lambda command: fake.ILLEGAL if command.opcode == 0x9E
-            else Reply(data=struct.pack(">II", 0xFFFF, block_bytes)) if command.opcode == 0x25 else None)
+            lambda command: (
+                fake.ILLEGAL
+                if command.opcode == 0x9E
+                else Reply(data=struct.pack(">II", 0xFFFF, block_bytes))
+                if command.opcode == 0x25
+                else None
+            )
+        )
         for action in (["open"], ["read"], ["signature"]):
             said = admin(*action, target.member, *(["0", "4096"] if action == ["read"] else []))
             assert said["error"] == UNFIT and str(block_bytes) in said["message"], said

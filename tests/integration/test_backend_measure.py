@@ -179,8 +179,7 @@ def test_several_at_once_have_each_their_own_answer(start) -> None:
     sizes = iter([2, 3, 4])
     with FakeTarget(size_bytes=SIZE) as target:
         probe = opened(start, target)
-        target.rules.append(
-            lambda command: capacity_16(next(sizes) * SIZE // 512) if command.is_capacity else None)
+        target.rules.append(lambda command: capacity_16(next(sizes) * SIZE // 512) if command.is_capacity else None)
         for _ in range(3):
             probe.say("measure")
         assert [measured(probe.line()) for _ in range(3)] == [(0, 2 * SIZE), (0, 3 * SIZE), (0, 4 * SIZE)]

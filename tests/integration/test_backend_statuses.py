@@ -125,9 +125,7 @@ def test_refusals_have_their_errors_and_the_session_lives(start, io, reply, erro
 def test_one_refused_part_fails_the_whole_io_once(start) -> None:
     with FakeTarget(transfer_blocks_max=8) as target:
         probe = opened(start, target)
-        target.rules.append(
-            lambda command: sense(3, 0x1100) if command.is_read and command.offset == 8192 else None
-        )
+        target.rules.append(lambda command: sense(3, 0x1100) if command.is_read and command.offset == 8192 else None)
         assert result(probe.ask("read 0 65536 0")) == ENODATA
         assert result(probe.ask("read 65536 4096 0")) == 0  # nothing of the first came twice
 
@@ -155,8 +153,7 @@ def test_fua_reaches_the_medium(start, fua, write_cache, expected) -> None:
         probe = opened(start, target)
         assert result(probe.ask("write 0 4096 1 fua")) == 0
         asked = [
-            "sync" if command.is_sync else "write fua" if command.cdb[1] & 8 else "write"
-            for command in target.commands
+            "sync" if command.is_sync else "write fua" if command.cdb[1] & 8 else "write" for command in target.commands
         ]
         assert asked == expected
 
@@ -388,9 +385,7 @@ def test_an_idle_session_says_that_its_reservation_was_taken(start) -> None:
 def test_a_lost_command_is_found_while_others_are_answered(start) -> None:
     with FakeTarget() as target:
         probe = opened(start, target, "deadline_ms=200")
-        target.rules.append(
-            lambda command: fake.SILENCE if command.is_write and command.offset == 4096 else None
-        )
+        target.rules.append(lambda command: fake.SILENCE if command.is_write and command.offset == 4096 else None)
         probe.say("write 4096 4096 1")
         begun = time.monotonic()
         probe.say("load 2 512 read")

@@ -17,8 +17,16 @@ UNMAP = 0x08
 class Zeroing:
     """A rule that knows WRITE SAME(16), and says of itself what it is told to."""
 
-    def __init__(self, target: FakeTarget, *, thin: bool = False, unmaps: bool = True, limit: int = 0,
-                 refuses_unmap: bool = False, refuses: bool = False) -> None:
+    def __init__(
+        self,
+        target: FakeTarget,
+        *,
+        thin: bool = False,
+        unmaps: bool = True,
+        limit: int = 0,
+        refuses_unmap: bool = False,
+        refuses: bool = False,
+    ) -> None:
         self.target, self.thin, self.unmaps, self.limit = target, thin, unmaps, limit
         self.refuses_unmap, self.refuses = refuses_unmap, refuses
         self.fails: list[fake.Reply] = []

@@ -54,9 +54,16 @@ def check_refusal(ran: Ran, *words: str, status: int = 1) -> None:
         assert word in ran.err, (word, str(ran))
 
 
-def refuse_create(gateway: Gateway, farm: TargetFarm, members: list[str], *words: str,
-                  options: tuple[str, ...] = (), name: str = "v0", level: str = "5",
-                  status: int = 1) -> None:
+def refuse_create(
+    gateway: Gateway,
+    farm: TargetFarm,
+    members: list[str],
+    *words: str,
+    options: tuple[str, ...] = (),
+    name: str = "v0",
+    level: str = "5",
+    status: int = 1,
+) -> None:
     with nothing_changes(farm, gateway):
         ran = gateway.iraid("create", name, "--level", level, *options, *members)
         check_refusal(ran, *words, status=status)
@@ -79,8 +86,9 @@ def refuse_create(gateway: Gateway, farm: TargetFarm, members: list[str], *words
      ({"options": ("--initiator", "disk")}, ("disk",), 2),
      ({"options": ("--give-up", "0")}, ("0",), 2)],
 )  # fmt: skip
-def test_values_that_cannot_be_are_refused(gateway: Gateway, farm: TargetFarm, changed: dict, words: tuple[str, ...],
-                                           status: int) -> None:
+def test_values_that_cannot_be_are_refused(
+    gateway: Gateway, farm: TargetFarm, changed: dict, words: tuple[str, ...], status: int
+) -> None:
     refuse_create(gateway, farm, farm.members(), *words, status=status, **changed)
 
 
@@ -94,8 +102,13 @@ def test_too_few_and_malformed_members_are_refused(gateway: Gateway, farm: Targe
     refuse_create(gateway, farm, members[:2], "level 10 needs 3 to 32", "2 were given", level="10")
     refuse_create(gateway, farm, members[:2] * 17, "34 were given")
     refuse_create(gateway, farm, [*members[:2], members[0]], members[0], "given twice")
-    for broken in ("10.0.0.1", "10.0.0.1/iqn.2026-01.org.example:t0", "/iqn.2026-01.org.example:t0/0",
-                   "10.0.0.1:99999/iqn.2026-01.org.example:t0/0", "10.0.0.1/iqn.2026-01.org.example:t0/x"):
+    for broken in (
+        "10.0.0.1",
+        "10.0.0.1/iqn.2026-01.org.example:t0",
+        "/iqn.2026-01.org.example:t0/0",
+        "10.0.0.1:99999/iqn.2026-01.org.example:t0/0",
+        "10.0.0.1/iqn.2026-01.org.example:t0/x",
+    ):
         refuse_create(gateway, farm, [*members[:2], broken], broken, "PORTAL/IQN/LUN")
 
 
@@ -166,42 +179,43 @@ def test_only_the_right_chap_secret_is_accepted(gateway: Gateway, make_farm: Mak
     folder.mkdir()
     refuse_create(gateway, farm, members, members[0], "uthentication")
     for text in ("gateway\nwrong-secret-x\n", "nobody\ncorrect-secret\n"):
-        refuse_create(gateway, farm, members, members[0], "uthentication",
-                      options=("--chap-file", str(secrets(folder, text))))
+        refuse_create(
+            gateway, farm, members, members[0], "uthentication", options=("--chap-file", str(secrets(folder, text)))
+        )
     open_to_all = secrets(folder, "gateway\ncorrect-secret\n", 0o644)
-    refuse_create(gateway, farm, members, str(open_to_all), "0600",
-                  options=("--chap-file", str(open_to_all)))
+    refuse_create(gateway, farm, members, str(open_to_all), "0600", options=("--chap-file", str(open_to_all)))
     refuse_create(gateway, farm, members, "one-line", options=("--chap-file", str(tmp_path / "one-line")))
     good = secrets(folder, "gateway\ncorrect-secret\n")
     gateway.create("v0", members, 5, "64K", "--chap-file", str(good))
     wait_until(lambda: gateway.status("v0")["state"] == "active", "the login with the secret")
     assert "correct-secret" not in gateway.logs()
-    assert not any("correct-secret" in path.read_text()
-                   for path in [*gateway.config.rglob("*.conf"), *gateway.state.iterdir()] if path.is_file())
+    assert not any(
+        "correct-secret" in path.read_text()
+        for path in [*gateway.config.rglob("*.conf"), *gateway.state.iterdir()]
+        if path.is_file()
+    )
 
 
 def test_what_is_no_disk_is_refused(gateway: Gateway, farm: TargetFarm) -> None:
     number = farm.add(TargetOptions(size_bytes=SIZE, device_type="cd"))
-    refuse_create(gateway, farm, [*farm.members()[:2], farm.member(number)], farm.member(number),
-                  "not a disk")
+    refuse_create(gateway, farm, [*farm.members()[:2], farm.member(number)], farm.member(number), "not a disk")
 
 
 def test_a_read_only_lun_is_refused(gateway: Gateway, farm: TargetFarm) -> None:
     number = farm.add(TargetOptions(size_bytes=SIZE, readonly=True))
-    refuse_create(gateway, farm, [*farm.members()[:2], farm.member(number)], farm.member(number),
-                  "read-only")
+    refuse_create(gateway, farm, [*farm.members()[:2], farm.member(number)], farm.member(number), "read-only")
 
 
 def test_block_sizes_that_differ_are_refused(gateway: Gateway, farm: TargetFarm) -> None:
     number = farm.add(TargetOptions(size_bytes=SIZE, block_bytes=4096))
-    refuse_create(gateway, farm, [*farm.members()[:2], farm.member(number)], farm.member(number),
-                  "4096", "512")
+    refuse_create(gateway, farm, [*farm.members()[:2], farm.member(number)], farm.member(number), "4096", "512")
 
 
 def test_a_lun_that_is_too_small_is_refused(gateway: Gateway, farm: TargetFarm) -> None:
     number = farm.add(TargetOptions(size_bytes=8 * MIB))
-    refuse_create(gateway, farm, [*farm.members()[:2], farm.member(number)], farm.member(number),
-                  str(8 * MIB), "16 MiB")
+    refuse_create(
+        gateway, farm, [*farm.members()[:2], farm.member(number)], farm.member(number), str(8 * MIB), "16 MiB"
+    )
 
 
 def test_one_lun_under_two_portals_is_refused(gateway: Gateway, make_farm: MakeFarm) -> None:
@@ -214,8 +228,9 @@ def test_one_lun_under_two_portals_is_refused(gateway: Gateway, make_farm: MakeF
 # Members that hold something
 
 
-def test_a_member_of_another_volume_is_refused(gateway: Gateway, make_gateway: Callable[[], Gateway],
-                                               make_farm: MakeFarm) -> None:
+def test_a_member_of_another_volume_is_refused(
+    gateway: Gateway, make_gateway: Callable[[], Gateway], make_farm: MakeFarm
+) -> None:
     """Refused by force too where the gateway has that volume; elsewhere only without force."""
     farm = make_farm(5, size_bytes=SIZE)
     members = farm.members()
@@ -238,8 +253,15 @@ def test_a_member_of_another_volume_is_refused(gateway: Gateway, make_gateway: C
 
 
 def by_tool(*words: str) -> Callable[[Path], None]:
-    return lambda path: subprocess.run([*words, str(path)], check=True, capture_output=True,
-                                       env=os.environ | {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"}) and None
+    return lambda path: (
+        subprocess.run(
+            [*words, str(path)],
+            check=True,
+            capture_output=True,
+            env=os.environ | {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"},
+        )
+        and None
+    )
 
 
 def dos_table(path: Path, kind: int = 0x83) -> None:
@@ -274,8 +296,9 @@ def gpt(path: Path) -> None:
      (dos_table, "dos")],
     ids=["ext4", "swap", "gpt", "dos"],
 )  # fmt: skip
-def test_a_signature_is_refused_without_force(gateway: Gateway, farm: TargetFarm,
-                                              make: Callable[[Path], None], word: str) -> None:
+def test_a_signature_is_refused_without_force(
+    gateway: Gateway, farm: TargetFarm, make: Callable[[Path], None], word: str
+) -> None:
     make(farm.backing(1))
     assert word in gateway.must("examine", farm.member(1)).out
     refuse_create(gateway, farm, farm.members(), farm.member(1), word, "--force")

@@ -22,8 +22,14 @@ def target(tmp_path_factory):
 
 def race(target: TargetFarm, *options: str, sessions: int = 2, seconds: int = 2) -> subprocess.CompletedProcess:
     words = [f"{name}:iscsi://{target.member(0)}" for name in INITIATORS[:sessions]]
-    return subprocess.run([build_folder() / "tests/caw_race", "--seconds", str(seconds), *options, *words],
-                          stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(
+        [build_folder() / "tests/caw_race", "--seconds", str(seconds), *options, *words],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
 
 
 def test_one_worker_without_rivals_loses_nothing(target):
@@ -45,9 +51,20 @@ def test_a_target_without_the_command_is_told_apart(target):
 
 def test_a_session_that_is_lost_is_a_failure(target):
     process = subprocess.Popen(
-        [build_folder() / "tests/caw_race", "--plain-writes", "--depth", "1", "--seconds", "30",
-         f"{INITIATORS[0]}:iscsi://{target.member(0)}"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE, text=True)
+        [
+            build_folder() / "tests/caw_race",
+            "--plain-writes",
+            "--depth",
+            "1",
+            "--seconds",
+            "30",
+            f"{INITIATORS[0]}:iscsi://{target.member(0)}",
+        ],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
     try:
         process.stdout.readline()
         target.kill(0)
@@ -61,8 +78,20 @@ def test_a_session_that_is_lost_is_a_failure(target):
 
 def test_a_race_ends_when_it_is_told_to(target):
     process = subprocess.Popen(
-        [build_folder() / "tests/caw_race", "--plain-writes", "--depth", "1", "--seconds", "3600", "--until-told",
-         f"{INITIATORS[0]}:iscsi://{target.member(0)}"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        [
+            build_folder() / "tests/caw_race",
+            "--plain-writes",
+            "--depth",
+            "1",
+            "--seconds",
+            "3600",
+            "--until-told",
+            f"{INITIATORS[0]}:iscsi://{target.member(0)}",
+        ],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
     try:
         process.stdout.readline()
         assert process.poll() is None
@@ -75,6 +104,12 @@ def test_a_race_ends_when_it_is_told_to(target):
 
 @pytest.mark.parametrize("words", [["no-url"], ["--depth", "0"], ["--depth", "33"], ["--seconds", "1x"], []])
 def test_arguments_that_mean_nothing_are_refused(words):
-    done = subprocess.run([build_folder() / "tests/caw_race", *words], stdin=subprocess.DEVNULL,
-                          capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        [build_folder() / "tests/caw_race", *words],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
     assert done.returncode == TROUBLE and done.stderr.startswith("caw_race: ")

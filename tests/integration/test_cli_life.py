@@ -14,18 +14,26 @@ from iraid_dev.stack.private_gateway import Gateway, RpcError, call, wait_until
 from iraid_dev.stack.reader import NotAMember, VolumeReader
 
 
-@pytest.mark.parametrize("level, name", [(5, "P-iRAID"), (0, "S-iRAID"), (1, "mirror"), (6, "P+Q-iRAID"),
-                                         pytest.param(10, "striped mirror", marks=pytest.mark.long)])
-def test_a_volume_lives_from_discover_to_delete(gateway: Gateway, make_farm: Callable[..., TargetFarm], level: int,
-                                                name: str) -> None:
+@pytest.mark.parametrize(
+    "level, name",
+    [
+        (5, "P-iRAID"),
+        (0, "S-iRAID"),
+        (1, "mirror"),
+        (6, "P+Q-iRAID"),
+        pytest.param(10, "striped mirror", marks=pytest.mark.long),
+    ],
+)
+def test_a_volume_lives_from_discover_to_delete(
+    gateway: Gateway, make_farm: Callable[..., TargetFarm], level: int, name: str
+) -> None:
     farm = make_farm(4)
     members = farm.members()
 
     found = gateway.must("discover", farm.portal(0), "--json").json
     assert [target["iqn"] for target in found["targets"]] == [farm.iqn(0)]
     lun = next(lun for lun in found["targets"][0]["luns"] if lun["lun"] == 1)
-    assert (lun["size_bytes"], lun["block_bytes"], lun["writable"]) == (
-        farm.targets[0].options.size_bytes, 512, True)
+    assert (lun["size_bytes"], lun["block_bytes"], lun["writable"]) == (farm.targets[0].options.size_bytes, 512, True)
     assert lun["signature"] is None
     text = gateway.must("discover", farm.portal(0)).out
     assert farm.iqn(0) in text and "nothing known" in text
@@ -93,8 +101,7 @@ def wait_for_parity(gateway: Gateway) -> dict:
     return wait_until(found, "an active volume with proven parity", 60)
 
 
-def test_delete_without_wiping_keeps_the_members(gateway: Gateway,
-                                                 make_farm: Callable[..., TargetFarm]) -> None:
+def test_delete_without_wiping_keeps_the_members(gateway: Gateway, make_farm: Callable[..., TargetFarm]) -> None:
     """So that the volume can be moved to another gateway."""
     farm = make_farm(3)
     gateway.create("v0", farm.members())
@@ -118,7 +125,9 @@ def test_delete_says_which_members_were_not_wiped(gateway: Gateway, make_farm: C
     assert [block is not None for block in blocks] == [False, False, True]
 
 
-def test_start_all_starts_what_is_enabled_and_no_volume_disturbs_another(gateway: Gateway, make_farm: Callable[..., TargetFarm]) -> None:
+def test_start_all_starts_what_is_enabled_and_no_volume_disturbs_another(
+    gateway: Gateway, make_farm: Callable[..., TargetFarm]
+) -> None:
     """A new process starts what is enabled; volumes of one process don't disturb each other."""
     farms = [make_farm(3) for _ in range(3)]
     for number, farm in enumerate(farms):
@@ -133,14 +142,14 @@ def test_start_all_starts_what_is_enabled_and_no_volume_disturbs_another(gateway
     wait_until(lambda: gateway.status("v0")["state"] == "degraded", "v0 to be degraded")
     assert gateway.status("v1")["state"] == "active"
     listed = gateway.must("list", "--json").json["volumes"]
-    assert [(one["name"], one["state"]) for one in listed] == [
-        ("v0", "degraded"), ("v1", "active"), ("v2", "stopped")]
+    assert [(one["name"], one["state"]) for one in listed] == [("v0", "degraded"), ("v1", "active"), ("v2", "stopped")]
     gateway.must("delete", "v1", "--yes")
     assert gateway.status("v0")["state"] == "degraded"
 
 
 def test_a_volume_without_enough_members_says_what_it_waits_for(
-        gateway: Gateway, make_farm: Callable[..., TargetFarm]) -> None:
+    gateway: Gateway, make_farm: Callable[..., TargetFarm]
+) -> None:
     """It comes up by itself when they are there."""
     farm = make_farm(3)
     gateway.create("v0", farm.members())
@@ -171,8 +180,7 @@ def test_mistuned_targets_are_named(gateway: Gateway, make_farm: Callable[..., T
         assert handle.pread(len(with_data) * 8192, 512) == with_data * 8192
 
 
-def test_nbdkit_is_a_user_that_status_shows(gateway: Gateway,
-                                            make_farm: Callable[..., TargetFarm]) -> None:
+def test_nbdkit_is_a_user_that_status_shows(gateway: Gateway, make_farm: Callable[..., TargetFarm]) -> None:
     farm = make_farm(3)
     gateway.create("v0", farm.members())
     gateway.must("stop", "v0")
@@ -183,8 +191,7 @@ def test_nbdkit_is_a_user_that_status_shows(gateway: Gateway,
         status = gateway.must("--socket", volume.control, "status", "v0", "--json").json
         assert status["users"] == ["nbdkit: v0"]
         assert "nbdkit: v0" in gateway.must("status", "v0", "--socket", volume.control).out
-        assert gateway.must("version", "--json", "--socket", volume.control).json[
-            "handler"]["program"] == "nbdkit"
+        assert gateway.must("version", "--json", "--socket", volume.control).json["handler"]["program"] == "nbdkit"
         assert stat.S_IMODE(volume.control.stat().st_mode) == 0o600
     assert not volume.control.exists()
     with pytest.raises(RpcError) as refused:

@@ -99,10 +99,16 @@ def test_of_a_member_and_its_copy_one_at_most_is_taken(gateway: Gateway, farm: T
             refused = {farm.member(late)}
         farm.restart(late)
         for one in refused:
-            volume.wait_status(lambda status, one=one: any(
-                text in by_member(status)[one]["reason"] for text in ("has the UUID of", "is the same member as another")),
-                               f"{one} to be named")
-        volume.wait_status(lambda status: status["state"] == ("degraded" if late == 3 else "active"), "the volume to serve")
+            volume.wait_status(
+                lambda status, one=one: any(
+                    text in by_member(status)[one]["reason"]
+                    for text in ("has the UUID of", "is the same member as another")
+                ),
+                f"{one} to be named",
+            )
+        volume.wait_status(
+            lambda status: status["state"] == ("degraded" if late == 3 else "active"), "the volume to serve"
+        )
         check_content(volume, content)
         content[: 1 << 20] = bytes(range(256)) * 4096
         handle = volume.connect()
@@ -123,7 +129,9 @@ def test_a_copy_of_a_member_is_not_added(gateway: Gateway, farm: TargetFarm) -> 
         content = fill(volume.connect(), reader.size)
         ran = Command(gateway, volume)("add-spare", "v0", farm.member(CLONE))
         assert ran.status == 1, ran
-        assert f'{farm.member(2)}, a device of volume "v0", are the same LUN, or one is a copy of the other' in ran.err, ran
+        assert (
+            f'{farm.member(2)}, a device of volume "v0", are the same LUN, or one is a copy of the other' in ran.err
+        ), ran
         assert farm.member(CLONE) not in by_member(volume.status())
         assert farm.member(CLONE) not in gateway.configuration("v0")["members"]
         check_content(volume, content)

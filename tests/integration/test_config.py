@@ -91,8 +91,12 @@ def test_a_reload_applies_what_it_can_while_io_goes_on(gateway: Gateway, farm: T
         answer = ran.json["volumes"][0]
         assert answer["running"] and not answer["pending"]
         assert changes(answer["applied"]) == {
-            "give_up": ("4s", "1s"), "hedge": ("500ms", "0"), "queue_limit": ("25s", "3s"),
-            "sync_rate_max": ("1G", "2M"), "sync_rate_min": ("10M", "1M")}
+            "give_up": ("4s", "1s"),
+            "hedge": ("500ms", "0"),
+            "queue_limit": ("25s", "3s"),
+            "sync_rate_max": ("1G", "2M"),
+            "sync_rate_min": ("10M", "1M"),
+        }
         more(20)
         status = volume.status()
         assert (status["sync_rate_min_bytes"], status["sync_rate_max_bytes"]) == (1 << 20, 2 << 20)
@@ -113,12 +117,14 @@ def test_a_file_with_a_fault_changes_nothing_and_is_named(gateway: Gateway, farm
         line = len(path.read_text().splitlines())
         ran = reload(gateway, volume)
         assert ran.status == 1
-        assert f"{path}:{line}: give_up: \"5\" has no unit" in ran.err and "nothing was changed" in ran.err
+        assert f'{path}:{line}: give_up: "5" has no unit' in ran.err and "nothing was changed" in ran.err
         assert "remedy: write 500ms, 5s" in ran.err
         assert volume.status()["sync_rate_max_bytes"] == 1 << 30
         checked = gateway.iraid("config", "check")
         assert (checked.status, checked.out) == (
-            1, f"{path}:{line}: give_up: \"5\" has no unit; write 500ms, 5s, 2min, 1h or 1d\n")
+            1,
+            f'{path}:{line}: give_up: "5" has no unit; write 500ms, 5s, 2min, 1h or 1d\n',
+        )
         # A reload of all looks at all files first.
         edit(path, "give_up = 5s")
         (gateway.config / "gateway.conf").write_text("[volumes]\nhegde = 1s\n")
@@ -142,17 +148,23 @@ def test_what_can_not_be_applied_is_named_with_what_to_do(gateway: Gateway, farm
             assert ran.status == 3, ran
             answer = ran.json["volumes"][0]
             assert changes(answer["applied"]) == ({} if again else {"error_limit": ("64", "3")})
-            pending = {(change["key"], change["before"] or change["after"]): change["remedy"]
-                       for change in answer["pending"]}
+            pending = {
+                (change["key"], change["before"] or change["after"]): change["remedy"] for change in answer["pending"]
+            }
             assert "iraid stop" in pending.pop(("initiator", gateway_initiator(volume)))
             assert "iraid remove" in pending.pop(("member", farm.member(2)))
             assert "iraid add-spare" in pending.pop(("member", farm.member(3)))
             assert not pending
         assert {member["member"] for member in volume.status()["members"]} == set(farm.members()[:3])
-        events = [event for event in call(volume.control, "events", name="v0")["events"]
-                  if event["kind"].startswith("configuration")]
+        events = [
+            event
+            for event in call(volume.control, "events", name="v0")["events"]
+            if event["kind"].startswith("configuration")
+        ]
         assert {(event["kind"], event["severity"]) for event in events} == {
-            ("configuration changed", "notice"), ("configuration differs", "warning")}
+            ("configuration changed", "notice"),
+            ("configuration differs", "warning"),
+        }
         assert any('error_limit: "64" is now "3"' in event["text"] for event in events)
         shown = gateway.iraid("config", "reload", "v0", "--socket", volume.control).out
         assert f"member {farm.member(3)} was added: not applied; take the line out" in shown
@@ -163,7 +175,8 @@ def gateway_initiator(volume: Served) -> str:
 
 
 def test_a_new_secret_is_used_from_the_next_login_on(
-        gateway: Gateway, make_farm: Callable[..., TargetFarm], tmp_path: Path) -> None:
+    gateway: Gateway, make_farm: Callable[..., TargetFarm], tmp_path: Path
+) -> None:
     farm = make_farm(3)
     path = create(gateway, farm)
     chap = tmp_path / "chap"
@@ -199,14 +212,16 @@ def test_a_further_portal_is_tried_from_the_next_login_on(gateway: Gateway, farm
         path.write_text(path.read_text().replace(f"{nowhere}/", f"{nowhere},{there}/"))
         ran = reload(gateway, volume)
         assert changes(ran.json["volumes"][0]["applied"]) == {
-            "member": (f"{nowhere}/{iqn_and_lun}", f"{nowhere},{there}/{iqn_and_lun}")}
+            "member": (f"{nowhere}/{iqn_and_lun}", f"{nowhere},{there}/{iqn_and_lun}")
+        }
         status = volume.wait_status(lambda status: status["state"] == "active", "the member to be reached")
         assert status["members"][0]["portals"] == [nowhere, there]
         more(10)
 
 
-def test_a_new_volume_has_what_the_gateway_says_of_all(gateway: Gateway, make_farm: Callable[..., TargetFarm],
-                                                       tmp_path: Path) -> None:
+def test_a_new_volume_has_what_the_gateway_says_of_all(
+    gateway: Gateway, make_farm: Callable[..., TargetFarm], tmp_path: Path
+) -> None:
     farm = make_farm(3)
     chap = tmp_path / "chap"
     chap.write_text(f"operator\n{SECRET}\n")
@@ -227,8 +242,9 @@ def test_a_new_volume_has_what_the_gateway_says_of_all(gateway: Gateway, make_fa
 
 
 @pytest.mark.parametrize("running", [True, False])
-def test_the_handler_keeps_what_is_written_under_the_lock_of_the_files(gateway: Gateway, farm: TargetFarm,
-                                                                       running: bool) -> None:
+def test_the_handler_keeps_what_is_written_under_the_lock_of_the_files(
+    gateway: Gateway, farm: TargetFarm, running: bool
+) -> None:
     file = create(gateway, farm)
     if running:
         gateway.must("start", "v0")

@@ -75,20 +75,23 @@ def connection(gateway: Gateway):
 # Requests
 
 
-@pytest.mark.parametrize(("line", "expected"), [
-    (b"{", "parse"),
-    (b"nonsense", "parse"),
-    (b"\xff\xfe", "parse"),
-    (b'{"jsonrpc":"2.0","id":1,"method":"version"}\0', "parse"),
-    (b"[]", "request"),
-    (b'{"jsonrpc":"1.0","id":1,"method":"version"}', "request"),
-    (b'{"jsonrpc":"2.0","id":1,"method":"volume.explode"}', "method"),
-    (b'{"jsonrpc":"2.0","id":1,"method":"version","params":{"verbose":true}}', "params"),
-    (b'{"jsonrpc":"2.0","id":1,"method":"volume.status","params":{"name":5}}', "params"),
-    (b'{"jsonrpc":"2.0","id":1,"method":"volume.status","params":{}}', "params"),
-    (b'{"jsonrpc":"2.0","id":1,"method":"volume.status","params":{"name":"a/b"}}', "invalid"),
-    (b'{"jsonrpc":"2.0","id":1,"method":"volume.status","params":{"name":"nobody"}}', "not_found"),
-])
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        (b"{", "parse"),
+        (b"nonsense", "parse"),
+        (b"\xff\xfe", "parse"),
+        (b'{"jsonrpc":"2.0","id":1,"method":"version"}\0', "parse"),
+        (b"[]", "request"),
+        (b'{"jsonrpc":"1.0","id":1,"method":"version"}', "request"),
+        (b'{"jsonrpc":"2.0","id":1,"method":"volume.explode"}', "method"),
+        (b'{"jsonrpc":"2.0","id":1,"method":"version","params":{"verbose":true}}', "params"),
+        (b'{"jsonrpc":"2.0","id":1,"method":"volume.status","params":{"name":5}}', "params"),
+        (b'{"jsonrpc":"2.0","id":1,"method":"volume.status","params":{}}', "params"),
+        (b'{"jsonrpc":"2.0","id":1,"method":"volume.status","params":{"name":"a/b"}}', "invalid"),
+        (b'{"jsonrpc":"2.0","id":1,"method":"volume.status","params":{"name":"nobody"}}', "not_found"),
+    ],
+)
 def test_a_bad_request_is_answered_and_the_connection_goes_on(connection, line, expected):
     connection.send(line + b"\n")
     assert kind(connection.answer()) == expected
@@ -98,8 +101,9 @@ def test_a_bad_request_is_answered_and_the_connection_goes_on(connection, line, 
 
 def test_calls_in_one_packet_are_answered_in_order_and_notifications_not_at_all(connection):
     notification = b'{"jsonrpc":"2.0","method":"version"}\n'
-    connection.send(b"".join(request("version", n) for n in range(50)) + notification + b"\r\n\n"
-                    + request("volume.list", 99))
+    connection.send(
+        b"".join(request("version", n) for n in range(50)) + notification + b"\r\n\n" + request("volume.list", 99)
+    )
     assert [connection.answer()["id"] for _ in range(51)] == [*range(50), 99]
 
 
@@ -133,9 +137,11 @@ def test_the_socket_is_roots_alone(gateway):
 def test_another_user_is_refused_even_where_the_mode_would_let_him_in(gateway):
     for folder in (gateway.socket, *gateway.socket.parents[:2]):
         folder.chmod(0o777)
-    program = ("import socket,sys\n"
-               "s=socket.socket(socket.AF_UNIX); s.settimeout(20); s.connect(sys.argv[1])\n"
-               "print(s.makefile().readline())\n")
+    program = (
+        "import socket,sys\n"
+        "s=socket.socket(socket.AF_UNIX); s.settimeout(20); s.connect(sys.argv[1])\n"
+        "print(s.makefile().readline())\n"
+    )
     done = subprocess.run(
         ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups",
          "/usr/bin/python3", "-c", program, str(gateway.socket)],
@@ -235,10 +241,15 @@ def fill(farm: TargetFarm) -> None:
 class Case:
     """Refused creations: what is done before, what is asked, what is answered."""
 
-    def __init__(self, expected: str, words: str, before: Callable[[TargetFarm], object] = lambda _: 0,
-                 options: dict[int, TargetOptions] | None = None,
-                 members: Callable[[TargetFarm], list[str]] = TargetFarm.members,
-                 **parameters: Any):
+    def __init__(
+        self,
+        expected: str,
+        words: str,
+        before: Callable[[TargetFarm], object] = lambda _: 0,
+        options: dict[int, TargetOptions] | None = None,
+        members: Callable[[TargetFarm], list[str]] = TargetFarm.members,
+        **parameters: Any,
+    ):
         self.expected, self.words, self.before, self.members = expected, words, before, members
         self.options, self.parameters = options or {}, parameters
 
@@ -249,8 +260,11 @@ def lun0(farm: TargetFarm) -> list[str]:
 
 CASES = {
     "target killed": Case("unreachable", "refused", lambda farm: farm.kill(2)),
-    "no such target": Case("login", "nobody", members=lambda farm: [
-        *farm.members()[:2], f"{farm.portal(2)}/iqn.2026-01.org.iraid.test:nobody/1"]),
+    "no such target": Case(
+        "login",
+        "nobody",
+        members=lambda farm: [*farm.members()[:2], f"{farm.portal(2)}/iqn.2026-01.org.iraid.test:nobody/1"],
+    ),
     "CHAP is missing": Case("login", "t2", lambda farm: farm.set_chap(2, "user", "secretsecret12")),
     "a controller": Case("unfit", "not a disk", members=lun0),
     "a CD drive": Case("unfit", "not a disk", options={2: TargetOptions(device_type="cd")}),
@@ -258,11 +272,18 @@ CASES = {
     "too small": Case("unfit", "8388608", options={2: TargetOptions(size_bytes=8 * MIB)}),
     "other blocks": Case("unfit", "4096", options={2: TargetOptions(block_bytes=4096)}),
     "one LUN under two portals": Case(
-        "in_use", "same LUN", options={1: TargetOptions(portals=2)},
-        members=lambda farm: [farm.member(0), farm.member(1), farm.member(1, 1)]),
+        "in_use",
+        "same LUN",
+        options={1: TargetOptions(portals=2)},
+        members=lambda farm: [farm.member(0), farm.member(1), farm.member(1, 1)],
+    ),
     "the same by force": Case(
-        "in_use", "same LUN", options={1: TargetOptions(portals=2)}, force=True,
-        members=lambda farm: [farm.member(0), farm.member(1), farm.member(1, 1)]),
+        "in_use",
+        "same LUN",
+        options={1: TargetOptions(portals=2)},
+        force=True,
+        members=lambda farm: [farm.member(0), farm.member(1), farm.member(1, 1)],
+    ),
 }
 
 
@@ -276,8 +297,7 @@ def test_a_refused_creation_leaves_the_members_as_they_were(gateway, make_farm, 
     case.before(farm)
     before = fingerprint(farm)
     with pytest.raises(RpcError) as refused:
-        call(gateway.socket, "volume.create", name="v0", level=5, members=case.members(farm),
-             **case.parameters)
+        call(gateway.socket, "volume.create", name="v0", level=5, members=case.members(farm), **case.parameters)
     assert refused.value.kind == case.expected, str(refused.value)
     assert case.words in str(refused.value)
     assert refused.value.remedy
@@ -304,8 +324,7 @@ def test_members_of_a_volume_are_refused_also_by_force_until_it_is_deleted(gatew
     call(gateway.socket, "volume.create", name="v0", level=0, members=farm.members()[:3])
     for force in (False, True):
         with pytest.raises(RpcError, match='volume "v0"') as refused:
-            call(gateway.socket, "volume.create", name="v1", level=0, members=farm.members()[2:],
-                 force=force)
+            call(gateway.socket, "volume.create", name="v1", level=0, members=farm.members()[2:], force=force)
         assert refused.value.kind == "in_use"
     call(gateway.socket, "volume.delete", name="v0")
     call(gateway.socket, "volume.create", name="v1", level=0, members=farm.members()[2:])
@@ -355,8 +374,9 @@ def test_delete_wipes_what_it_can_reach_and_tells_what_not(gateway, make_farm):
     assert call(gateway.socket, "volume.list")["volumes"] == []
 
 
-@pytest.mark.parametrize(("damage", "copies"), [
-    ([0], ("corrupt", "ok")), ([1], ("ok", "corrupt")), ([0, 1], ("corrupt", "corrupt"))])
+@pytest.mark.parametrize(
+    ("damage", "copies"), [([0], ("corrupt", "ok")), ([1], ("ok", "corrupt")), ([0, 1], ("corrupt", "corrupt"))]
+)
 def test_examine_tells_damaged_copies_apart(gateway, make_farm, damage, copies):
     farm = make_farm(3)
     call(gateway.socket, "volume.create", name="v0", level=5, members=farm.members())
@@ -491,12 +511,10 @@ def test_secrets_are_in_no_log_and_no_answer(gateway, make_farm, tmp_path):
     chap.write_text(f"operator\n{secret}\n")
     chap.chmod(0o644)
     with pytest.raises(RpcError) as refused:
-        call(gateway.socket, "volume.create", name="v0", level=5, members=farm.members(),
-             chap_file=str(chap))
+        call(gateway.socket, "volume.create", name="v0", level=5, members=farm.members(), chap_file=str(chap))
     assert refused.value.kind == "invalid" and str(chap) in str(refused.value)
     chap.chmod(0o600)
-    call(gateway.socket, "volume.create", name="v0", level=5, members=farm.members(),
-         chap_file=str(chap))
+    call(gateway.socket, "volume.create", name="v0", level=5, members=farm.members(), chap_file=str(chap))
     status = call(gateway.socket, "volume.start", name="v0")
     assert status["state"] == "active", status["reason"]
     gateway.engine.popen.send_signal(signal.SIGTERM)

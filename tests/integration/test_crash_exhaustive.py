@@ -76,10 +76,18 @@ class Run:
         self.journal.close()
         begin = [self.folder / f"begin{number}" for number in range(COUNT)]
         end = [self.farm.backing(number) for number in range(COUNT)]
-        command = [build_folder() / "tests/integration/crash_replay", "--record", self.journal.path, "--end",
-                   *words, *begin, *end]
-        done = subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False,
-                              timeout=REPLAY_SECONDS_MAX)
+        command = [
+            build_folder() / "tests/integration/crash_replay",
+            "--record",
+            self.journal.path,
+            "--end",
+            *words,
+            *begin,
+            *end,
+        ]
+        done = subprocess.run(
+            [str(word) for word in command], capture_output=True, text=True, check=False, timeout=REPLAY_SECONDS_MAX
+        )
         assert done.returncode == 0, f"{done.stdout}{done.stderr}{self.keep(command)}"
         return done.stdout.strip()
 
@@ -146,8 +154,7 @@ def member_returned(run: Run, requests: int) -> None:
         run.load.run(handle, requests, (0, 1), midway=lambda: run.farm.kill(2))
         volume.wait_status(lambda status: status["state"] == "degraded", "the eviction")
         run.farm.restart(2)
-        run.load.run(handle, requests // 2, (0, 2),
-                     until=lambda: volume.status()["state"] == "active")
+        run.load.run(handle, requests // 2, (0, 2), until=lambda: volume.status()["state"] == "active")
 
 
 def stopped_and_started(run: Run, requests: int) -> None:
@@ -176,16 +183,30 @@ RUNS = {run.__name__: run for run in (healthy, member_killed, member_returned, s
 
 # Level 1 only while all are there: of two halves the one that was evicted is kept out by the gateway's memory
 # (DESIGN rule 7), which is none of crash_replay's.
-LEVELS_RUNS = [(6, "healthy"), (1, "healthy"), (10, "healthy"), (6, "member_killed"), (6, "gateway_killed"),
-               (6, "member_returned"), (10, "member_killed"), (10, "gateway_killed"), (1, "gateway_killed")]
+LEVELS_RUNS = [
+    (6, "healthy"),
+    (1, "healthy"),
+    (10, "healthy"),
+    (6, "member_killed"),
+    (6, "gateway_killed"),
+    (6, "member_returned"),
+    (10, "member_killed"),
+    (10, "gateway_killed"),
+    (1, "gateway_killed"),
+]
 SHORT = [(6, "healthy"), (1, "healthy")]
 
 
-@pytest.mark.parametrize("level, name", [
-    *((5, name) for name in RUNS),
-    *(pytest.param(*case, marks=() if case in SHORT else pytest.mark.long) for case in LEVELS_RUNS)])
-def test_some_crashes_of_a_short_run_lose_nothing(make_run: Callable[..., Run], figure: Callable[[str, str], None],
-                                                  level: int, name: str) -> None:
+@pytest.mark.parametrize(
+    "level, name",
+    [
+        *((5, name) for name in RUNS),
+        *(pytest.param(*case, marks=() if case in SHORT else pytest.mark.long) for case in LEVELS_RUNS),
+    ],
+)
+def test_some_crashes_of_a_short_run_lose_nothing(
+    make_run: Callable[..., Run], figure: Callable[[str, str], None], level: int, name: str
+) -> None:
     run = make_run(list(RUNS).index(name), level)
     RUNS[name](run, 40)
     assert run.load.failed == 0 or name == "gateway_killed"
@@ -196,8 +217,9 @@ def test_some_crashes_of_a_short_run_lose_nothing(make_run: Callable[..., Run], 
 @pytest.mark.no_sanitizer
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("level, name", [*((5, name) for name in RUNS), *LEVELS_RUNS])
-def test_no_crash_of_a_very_short_run_loses_anything(make_run: Callable[..., Run], figure: Callable[[str, str], None],
-                                                     level: int, name: str) -> None:
+def test_no_crash_of_a_very_short_run_loses_anything(
+    make_run: Callable[..., Run], figure: Callable[[str, str], None], level: int, name: str
+) -> None:
     run = make_run(200 + list(RUNS).index(name), level)
     RUNS[name](run, 16)
     figure("replayed", run.replay())
@@ -208,8 +230,9 @@ def test_no_crash_of_a_very_short_run_loses_anything(make_run: Callable[..., Run
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("seed", range(100, 103))
 @pytest.mark.parametrize("name", RUNS)
-def test_many_crashes_of_a_longer_run_lose_nothing(make_run: Callable[[int], Run], figure: Callable[[str, str], None],
-                                                   name: str, seed: int) -> None:
+def test_many_crashes_of_a_longer_run_lose_nothing(
+    make_run: Callable[[int], Run], figure: Callable[[str, str], None], name: str, seed: int
+) -> None:
     run = make_run(seed)
     RUNS[name](run, 150)
     figure("replayed", run.replay("--cases", "40000"))

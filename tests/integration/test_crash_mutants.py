@@ -22,8 +22,11 @@ MUTANTS = [
     ("rmw-on-suspect", "gateway_killed", True), ("stale-trusted", "member_killed", True),
     ("loss-forgotten", "member_killed", True),
 ]  # fmt: skip
-pytestmark = [pytest.mark.long, pytest.mark.timeout(900),
-              pytest.mark.skipif(SANITIZED, reason="a build with mutants is made for it, without sanitizers")]
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.timeout(900),
+    pytest.mark.skipif(SANITIZED, reason="a build with mutants is made for it, without sanitizers"),
+]
 
 
 @pytest.fixture(scope="module")
@@ -31,17 +34,25 @@ def mutant_build(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """IRAID_MUTANT_BUILD_DIR, or made now."""
     given = os.environ.get("IRAID_MUTANT_BUILD_DIR")
     build = Path(given) if given else tmp_path_factory.mktemp("mutants")
-    for words in (["cmake", "-G", "Ninja", "-S", ROOT, "-B", build, "-DIRAID_MUTANTS=ON"],
-                  ["ninja", "-C", build, "crash_replay", "nbdkit-iraid-plugin", "iraid-engine"]):
+    for words in (
+        ["cmake", "-G", "Ninja", "-S", ROOT, "-B", build, "-DIRAID_MUTANTS=ON"],
+        ["ninja", "-C", build, "crash_replay", "nbdkit-iraid-plugin", "iraid-engine"],
+    ):
         done = subprocess.run([str(word) for word in words], capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
     return build
 
 
 @pytest.mark.parametrize(("mutant", "name", "recovering"), MUTANTS)
-def test_a_mistake_is_found(mutant_build: Path, monkeypatch: pytest.MonkeyPatch,
-                            request: pytest.FixtureRequest, figure: Callable[[str, str], None],
-                            mutant: str, name: str, recovering: bool) -> None:
+def test_a_mistake_is_found(
+    mutant_build: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
+    figure: Callable[[str, str], None],
+    mutant: str,
+    name: str,
+    recovering: bool,
+) -> None:
     monkeypatch.setenv("IRAID_BUILD_DIR", str(mutant_build))
     run: Run = request.getfixturevalue("make_run")(50)
     if not recovering:

@@ -30,8 +30,10 @@ def farm(make_farm: Callable[..., TargetFarm]) -> TargetFarm:
 def reader(farm: TargetFarm, gateway: Gateway) -> VolumeReader:
     """Of volume v0, made and stopped; the first gateway knows it."""
     gateway.create("v0", farm.members(), 5, "64K", "--give-up", "2")
-    wait_until(lambda: (status := gateway.status("v0"))["state"] == "active"
-               and status["regions"]["suspect"] == 0, "the first resync")
+    wait_until(
+        lambda: (status := gateway.status("v0"))["state"] == "active" and status["regions"]["suspect"] == 0,
+        "the first resync",
+    )
     gateway.must("stop", "v0")
     return VolumeReader([farm.backing(number) for number in range(len(farm))])
 
@@ -74,8 +76,9 @@ def test_what_nbdkit_uses_is_refused_to_iraid_engine(gateway: Gateway, reader: V
     gateway.must("start", "v0")
 
 
-def test_another_gateway_is_refused_and_disturbs_nothing(gateway: Gateway, other: Gateway,
-                                                         reader: VolumeReader) -> None:
+def test_another_gateway_is_refused_and_disturbs_nothing(
+    gateway: Gateway, other: Gateway, reader: VolumeReader
+) -> None:
     with gateway.serve("v0") as volume:
         handle = volume.connect()
         shadow = Shadow(reader.size, read_all(handle))
@@ -108,8 +111,9 @@ def test_another_gateway_is_refused_and_disturbs_nothing(gateway: Gateway, other
     assert ran.status == 1 and "another gateway" in ran.err, ran
 
 
-def test_a_cloned_gateway_is_another_one(gateway: Gateway, make_gateway: Callable[[], Gateway], reader: VolumeReader,
-                                         monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cloned_gateway_is_another_one(
+    gateway: Gateway, make_gateway: Callable[[], Gateway], reader: VolumeReader, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It has all files of the first, but the machine's id, and knows nothing of the first one's being alive."""
     clone = make_gateway()
     for copied, into in ((gateway.config, clone.config), (gateway.state, clone.state)):
@@ -129,8 +133,7 @@ def test_a_cloned_gateway_is_another_one(gateway: Gateway, make_gateway: Callabl
         assert volume.status()["state"] == "active"
 
 
-def test_take_over_fences_the_first_gateway(gateway: Gateway, other: Gateway,
-                                            reader: VolumeReader) -> None:
+def test_take_over_fences_the_first_gateway(gateway: Gateway, other: Gateway, reader: VolumeReader) -> None:
     """What it had acknowledged is there; what it writes afterwards fails, and none of it lands."""
     with gateway.serve("v0") as volume:
         handle = volume.connect()
@@ -154,8 +157,7 @@ def test_take_over_fences_the_first_gateway(gateway: Gateway, other: Gateway,
         owner = reader.superblocks()[0].owner
         assert "iraid-engine" in owner and "nbdkit" not in owner
     # Its orderly stop has written nothing either.
-    assert all(superblock.owner == owner and not superblock.clean
-               for superblock in reader.superblocks().values())
+    assert all(superblock.owner == owner and not superblock.clean for superblock in reader.superblocks().values())
     assert other.status("v0")["state"] == "active"
     other.must("stop", "v0")
     content = reader.content()
@@ -166,13 +168,13 @@ def test_take_over_fences_the_first_gateway(gateway: Gateway, other: Gateway,
 
 def stopped(pid: int) -> bool:
     """Whether no thread of the process runs any more: SIGSTOP is sent before it has arrived everywhere."""
-    states = [(task / "stat").read_text().rpartition(")")[2].split()[0]
-              for task in Path(f"/proc/{pid}/task").iterdir()]
+    states = [(task / "stat").read_text().rpartition(")")[2].split()[0] for task in Path(f"/proc/{pid}/task").iterdir()]
     return all(state == "T" for state in states)
 
 
-def test_after_a_take_over_no_write_of_a_gateway_that_hung_lands(gateway: Gateway, other: Gateway,
-                                                                 reader: VolumeReader) -> None:
+def test_after_a_take_over_no_write_of_a_gateway_that_hung_lands(
+    gateway: Gateway, other: Gateway, reader: VolumeReader
+) -> None:
     """It is stopped with writes in flight, and continues when another has written the same places:
     its writes must not land late."""
     with gateway.serve("v0") as volume:
@@ -200,8 +202,7 @@ def test_after_a_take_over_no_write_of_a_gateway_that_hung_lands(gateway: Gatewa
         assert reader.wrong_rows() == []
 
 
-def test_a_killed_gateway_needs_no_take_over_by_itself(gateway: Gateway, other: Gateway,
-                                                       reader: VolumeReader) -> None:
+def test_a_killed_gateway_needs_no_take_over_by_itself(gateway: Gateway, other: Gateway, reader: VolumeReader) -> None:
     """Its reservations outlive it: it comes back to them at once, and another must ask for them."""
     with gateway.serve("v0") as volume:
         volume.connect().pwrite(bytes(512), 0)
@@ -215,8 +216,7 @@ def test_a_killed_gateway_needs_no_take_over_by_itself(gateway: Gateway, other: 
     assert other.status("v0")["state"] == "active"
 
 
-def test_status_of_a_refused_volume_says_who_has_it(gateway: Gateway, other: Gateway,
-                                                    reader: VolumeReader) -> None:
+def test_status_of_a_refused_volume_says_who_has_it(gateway: Gateway, other: Gateway, reader: VolumeReader) -> None:
     with gateway.serve("v0") as volume:
         volume.connect()
         other.iraid("start", "v0", "--timeout", "4")

@@ -33,8 +33,11 @@ except ModuleNotFoundError:
     webdriver = None
 
 CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
-LACKING = "" if webdriver and CHROMIUM and DRIVER else (
-    "no chromium, chromium-driver or python3-selenium: scripts/deps --long")
+LACKING = (
+    ""
+    if webdriver and CHROMIUM and DRIVER
+    else ("no chromium, chromium-driver or python3-selenium: scripts/deps --long")
+)
 pytestmark = [pytest.mark.long, pytest.mark.timeout(300), pytest.mark.skipif(bool(LACKING), reason=LACKING or "-")]
 
 # Ratio of each text's colour to what is behind it (WCAG 2, 1.4.3), below 4.5: text and ratio.
@@ -70,21 +73,33 @@ class Browser:
     def __init__(self, width: int = 1280, height: int = 1500, dark: bool = False) -> None:
         options = webdriver.ChromeOptions()
         options.binary_location = CHROMIUM
-        for word in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
-                     "--disable-background-networking", f"--window-size={width},{height}"):
+        for word in (
+            "--headless=new",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--disable-dev-shm-usage",
+            "--no-first-run",
+            "--disable-background-networking",
+            f"--window-size={width},{height}",
+        ):
             options.add_argument(word)
         options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
         self.driver = webdriver.Chrome(service=webdriver.chrome.service.Service(DRIVER), options=options)
         # A window is never narrower than some 500 pixels, a phone is.
-        self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {
-            "width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600})
-        self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {
-            "features": [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]})
+        self.driver.execute_cdp_cmd(
+            "Emulation.setDeviceMetricsOverride",
+            {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600},
+        )
+        self.driver.execute_cdp_cmd(
+            "Emulation.setEmulatedMedia",
+            {"features": [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]},
+        )
 
     def text(self, selector: str = "body") -> str:
         """What a reader sees of all that fits; empty where there is none yet."""
         return self.driver.execute_script(
-            "return [...document.querySelectorAll(arguments[0])].map((one) => one.innerText).join('\\n')", selector)
+            "return [...document.querySelectorAll(arguments[0])].map((one) => one.innerText).join('\\n')", selector
+        )
 
     def wait_for_text(self, words: str, selector: str = "body", seconds: float = 30) -> str:
         last = ""
@@ -109,8 +124,10 @@ class Browser:
             Path(folder).mkdir(parents=True, exist_ok=True)
             height = self.run("return document.documentElement.scrollHeight")
             width = self.run("return document.documentElement.clientWidth")
-            shot = self.driver.execute_cdp_cmd("Page.captureScreenshot", {
-                "captureBeyondViewport": True, "clip": {"x": 0, "y": 0, "width": width, "height": height, "scale": 1}})
+            shot = self.driver.execute_cdp_cmd(
+                "Page.captureScreenshot",
+                {"captureBeyondViewport": True, "clip": {"x": 0, "y": 0, "width": width, "height": height, "scale": 1}},
+            )
             (Path(folder) / f"{name}.png").write_bytes(base64.b64decode(shot["data"]))
 
     def complaints(self) -> list[str]:
@@ -148,8 +165,9 @@ def shown(tmp_path: Path) -> Iterator[Callable[..., Any]]:
         one.__exit__(None, None, None)
 
 
-def test_the_page_follows_a_volume_degraded_filled_again_and_gone(gateway: Gateway, make_farm: Callable[..., TargetFarm],
-                                                                  tmp_path: Path) -> None:
+def test_the_page_follows_a_volume_degraded_filled_again_and_gone(
+    gateway: Gateway, make_farm: Callable[..., TargetFarm], tmp_path: Path
+) -> None:
     """With a real volume, real targets and real load."""
     with watched(gateway, make_farm, tmp_path, member_bytes=128 << 20) as one, one.load() as load:
         with browser(one.exporter.url) as page_:
@@ -157,9 +175,16 @@ def test_the_page_follows_a_volume_degraded_filled_again_and_gone(gateway: Gatew
             said = page_.wait_for_text("survives the loss of any member", "article")
             assert all(target in said for target in one.farm.members()[:4])
             # Of the plots: a point every five seconds, so three make a line.
-            wait_until(lambda: page_.run(
-                "return document.querySelector('article svg[role=img] path.read').getAttribute('d').split('L').length") > 3,
-                "a line in the plot", 60)
+            wait_until(
+                lambda: (
+                    page_.run(
+                        "return document.querySelector('article svg[role=img] path.read').getAttribute('d').split('L').length"
+                    )
+                    > 3
+                ),
+                "a line in the plot",
+                60,
+            )
             assert "MiB/s" in page_.text("figure output") or "KiB/s" in page_.text("figure output")
             page_.picture("well")
 
@@ -176,8 +201,11 @@ def test_the_page_follows_a_volume_degraded_filled_again_and_gone(gateway: Gatew
             page_.wait_for_text("rebuild", ".work")
             said = page_.wait_for_text("left", ".work")
             assert one.farm.member(4) in said and "%" in said
-            wait_until(lambda: page_.run("return Number(document.querySelector('progress').value)") > 0,
-                       "progress to be seen", 60)
+            wait_until(
+                lambda: page_.run("return Number(document.querySelector('progress').value)") > 0,
+                "progress to be seen",
+                60,
+            )
             page_.picture("rebuilding")
             one.iraid("set", "v0", "--rate-min", "1G", "--rate-max", "1G")
             page_.wait_for_text("The volume is ok", "#verdict", 120)
@@ -191,8 +219,9 @@ def test_the_page_follows_a_volume_degraded_filled_again_and_gone(gateway: Gatew
             page_.picture("handler gone")
 
 
-def test_without_an_exporter_the_page_says_so_and_goes_on_when_it_is_back(shown: Callable[..., Any],
-                                                                          tmp_path: Path) -> None:
+def test_without_an_exporter_the_page_says_so_and_goes_on_when_it_is_back(
+    shown: Callable[..., Any], tmp_path: Path
+) -> None:
     exporter = shown(answers())
     opened = Browser()
     try:
@@ -225,9 +254,13 @@ def test_without_a_handler_an_old_state_does_not_look_like_one_of_now(tmp_path: 
 def test_names_are_text_and_never_markup(shown: Callable[..., Any]) -> None:
     evil = "<script>window.broken = 1</script><img src=x onerror='window.broken = 2'>"
     members = [member(0, member=f"{evil}/iqn.x/0", reason=evil, portals=[evil]), member(1, state=evil)]
-    exporter = shown(answers([volume(members=members, reason=evil, users=[evil], state=evil)],
-                             events=page(event(1, text=evil, volume=evil, severity=evil)),
-                             spares=[{"device": evil, "size_bytes": 1}]))
+    exporter = shown(
+        answers(
+            [volume(members=members, reason=evil, users=[evil], state=evil)],
+            events=page(event(1, text=evil, volume=evil, severity=evil)),
+            spares=[{"device": evil, "size_bytes": 1}],
+        )
+    )
     with browser(exporter.url) as opened:
         opened.wait_for_text(evil, "article")
         opened.wait_for_text(evil, "#events")
@@ -240,18 +273,45 @@ def test_names_are_text_and_never_markup(shown: Callable[..., Any]) -> None:
 @pytest.fixture
 def busy() -> dict[str, Any]:
     """All that the page can show at once."""
-    work_of = {"running": True, "done_rows": 431, "total_rows": 1000, "bytes_per_second": 120 << 20, "seconds_left": 130,
-               "reason": ""}
-    members = [member(0), member(1, state="rebuilding", role=1, stale_rows=5), member(2, slow=True, medium_errors=3),
-               member(3, state="faulty", link="closed", reason="no answer for 5 s"), member(4, state="spare", role=None)]
-    volumes = [volume("archive", level=6, state="degraded", members=members, rebuild={**work_of, "member": members[1]["member"]},
-                      lost={"extents": 2, "bytes": 131072}),
-               volume("build", scrub={**work_of, "active": True, "mode": "check", "mismatches": 4, "mismatch_offsets": [0]}),
-               volume("cache", level=0), volume("failed", state="failed", reason="too few members"),
-               volume("off", state="stopped", level=None), volume("waiting", state="suspended")]
-    return answers(volumes, events=page(
-        event(1, severity="notice"), event(2, severity="error", text="member 10.0.0.4:3260/iqn/0 was left out"), event(3)),
-        spares=[{"device": "10.0.0.9:3260/iqn.2026-01.org.example:spare/0", "size_bytes": 1 << 40}])
+    work_of = {
+        "running": True,
+        "done_rows": 431,
+        "total_rows": 1000,
+        "bytes_per_second": 120 << 20,
+        "seconds_left": 130,
+        "reason": "",
+    }
+    members = [
+        member(0),
+        member(1, state="rebuilding", role=1, stale_rows=5),
+        member(2, slow=True, medium_errors=3),
+        member(3, state="faulty", link="closed", reason="no answer for 5 s"),
+        member(4, state="spare", role=None),
+    ]
+    volumes = [
+        volume(
+            "archive",
+            level=6,
+            state="degraded",
+            members=members,
+            rebuild={**work_of, "member": members[1]["member"]},
+            lost={"extents": 2, "bytes": 131072},
+        ),
+        volume("build", scrub={**work_of, "active": True, "mode": "check", "mismatches": 4, "mismatch_offsets": [0]}),
+        volume("cache", level=0),
+        volume("failed", state="failed", reason="too few members"),
+        volume("off", state="stopped", level=None),
+        volume("waiting", state="suspended"),
+    ]
+    return answers(
+        volumes,
+        events=page(
+            event(1, severity="notice"),
+            event(2, severity="error", text="member 10.0.0.4:3260/iqn/0 was left out"),
+            event(3),
+        ),
+        spares=[{"device": "10.0.0.9:3260/iqn.2026-01.org.example:spare/0", "size_bytes": 1 << 40}],
+    )
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
@@ -263,8 +323,13 @@ def test_it_can_be_read(shown: Callable[..., Any], busy: dict[str, Any], width: 
         assert seen > 100 and poor == []
         # Nothing sticks out sideways.
         assert opened.run("return document.documentElement.scrollWidth") <= width
-        assert opened.run("return [...document.querySelectorAll('td')].filter((one) => one.scrollWidth > one.clientWidth + 1)"
-                          ".map((one) => one.innerText)") == []
+        assert (
+            opened.run(
+                "return [...document.querySelectorAll('td')].filter((one) => one.scrollWidth > one.clientWidth + 1)"
+                ".map((one) => one.innerText)"
+            )
+            == []
+        )
         back = opened.run("return getComputedStyle(document.body).backgroundColor")
         assert (sum(map(int, back.removeprefix("rgb(").removesuffix(")").split(","))) < 200) == dark
         opened.picture(f"{'phone' if width < 600 else 'desktop'} {'dark' if dark else 'light'}")
@@ -273,8 +338,9 @@ def test_it_can_be_read(shown: Callable[..., Any], busy: dict[str, Any], width: 
 def test_it_can_be_used_by_keyboard(shown: Callable[..., Any], busy: dict[str, Any]) -> None:
     with browser(shown(busy).url) as opened:
         opened.wait_for_text("archive", "article")
-        wait_until(lambda: opened.run("return document.querySelectorAll('article svg[role=img] text').length") > 0,
-                   "plots", 30)
+        wait_until(
+            lambda: opened.run("return document.querySelectorAll('article svg[role=img] text').length") > 0, "plots", 30
+        )
         reached = set()
         for _ in range(60):
             opened.driver.switch_to.active_element.send_keys(Keys.TAB)
@@ -283,8 +349,10 @@ def test_it_can_be_used_by_keyboard(shown: Callable[..., Any], busy: dict[str, A
             outline = opened.run("return getComputedStyle(document.activeElement).outlineStyle")
             assert outline != "none" or active.tag_name == "body", active.get_attribute("outerHTML")[:200]
         assert {"img", "region", "select", "a"} <= reached
-        labels = opened.run("return [...document.querySelectorAll('[tabindex], progress, select')]"
-                            ".filter((e) => !e.ariaLabel && !e.getAttribute('aria-labelledby') && !e.labels?.length).length")
+        labels = opened.run(
+            "return [...document.querySelectorAll('[tabindex], progress, select')]"
+            ".filter((e) => !e.ariaLabel && !e.getAttribute('aria-labelledby') && !e.labels?.length).length"
+        )
         assert labels == 0
 
 

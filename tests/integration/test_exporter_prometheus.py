@@ -31,8 +31,11 @@ def test_alerts_fire_when_a_member_is_killed_and_clear_when_it_is_back(gateway, 
             print(line)
 
     print_head(show)
-    with watched(gateway, make_farm, tmp_path) as volume, Prometheus(
-            tmp_path, volume.exporter.address, hasten=True) as prom, volume.load():
+    with (
+        watched(gateway, make_farm, tmp_path) as volume,
+        Prometheus(tmp_path, volume.exporter.address, hasten=True) as prom,
+        volume.load(),
+    ):
         line = Timeline(prom, show)
         wait_for(lambda: prom.query('iraid_volume_state{state="active"} == 1'), "the first scrape", 30)
         line.wait(lambda firing: firing <= {"IraidNoSpare"}, "nothing but the absent spare to be said", 30)
@@ -47,8 +50,14 @@ def test_alerts_fire_when_a_member_is_killed_and_clear_when_it_is_back(gateway, 
         volume.farm.restart(1)
         # What it missed is copied so slowly that it can be seen.
         line.wait(lambda firing: "IraidMemberOut" not in firing, "the member to be filled", 90)
-        wait_for(lambda: prom.query('iraid_work_pending{work="rebuild"} == 1') or not prom.query(
-            'iraid_volume_state{state="degraded"} == 1'), "the rebuild to be seen", 60)
+        wait_for(
+            lambda: (
+                prom.query('iraid_work_pending{work="rebuild"} == 1')
+                or not prom.query('iraid_volume_state{state="degraded"} == 1')
+            ),
+            "the rebuild to be seen",
+            60,
+        )
         volume.iraid("set", "v0", "--rate-min", "1G", "--rate-max", "1G")
         line.wait(lambda firing: not firing & wanted, "all of them to clear", 120)
         line.note("active again")
@@ -56,8 +65,11 @@ def test_alerts_fire_when_a_member_is_killed_and_clear_when_it_is_back(gateway, 
         spare = volume.farm.member(4)
         line.note("it is replaced by another target")
         volume.iraid("replace", "v0", "1", spare)
-        wait_for(lambda: prom.query(f'iraid_member_state{{member="{spare}", state="in sync"}} == 1'),
-                 "the replacement to be in sync", 120)
+        wait_for(
+            lambda: prom.query(f'iraid_member_state{{member="{spare}", state="in sync"}} == 1'),
+            "the replacement to be in sync",
+            120,
+        )
         line.wait(lambda firing: not firing & wanted, "nothing to be wrong", 60)
         check_queries(prom)
     assert wanted <= set(line.fired)
@@ -72,9 +84,14 @@ def check_queries(prom: Prometheus) -> None:
     page = (ROOT / "docs/operating/monitoring.md").read_text()
     shown = re.findall(r"^\| [^|`]+ \| `([^`]+)` \|$", page, re.MULTILINE)
     assert len(shown) >= 6
-    queries = prometheus.dashboard_queries() + [query.replace("[5m]", "[20s]").replace("[1m]", "[20s]") for query in shown]
-    empty = [query for query in queries if not prom.query_since_start(query)
-             and not any(name in query for name in EMPTY_WHEN_WELL)]
+    queries = prometheus.dashboard_queries() + [
+        query.replace("[5m]", "[20s]").replace("[1m]", "[20s]") for query in shown
+    ]
+    empty = [
+        query
+        for query in queries
+        if not prom.query_since_start(query) and not any(name in query for name in EMPTY_WHEN_WELL)
+    ]
     assert not empty, "no answer to:\n" + "\n".join(empty)
     (target,) = prom.targets()
     assert target["health"] == "up" and not target["lastError"]

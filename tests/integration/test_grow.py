@@ -56,7 +56,8 @@ def volume_bytes(level: int, count: int, member_bytes: int, chunk: int = CHUNK) 
     """Of small members, whose first checksums cover all."""
     chunks = (member_bytes - BEGIN) // chunk
     return {0: chunks * count, 1: chunks, 5: chunks * (count - 1), 6: chunks * (count - 2), 10: chunks * count // 2}[
-        level] * chunk
+        level
+    ] * chunk
 
 
 def enlarge(farm: TargetFarm, number: int, size_bytes: int) -> None:
@@ -117,8 +118,10 @@ def prepare(gateway: Gateway, members: list[str], level: int, *more: str, chunk:
     """Volume v0, its parity proven, stopped in order; returns its size."""
     size = gateway.create("v0", members, level, chunk, "--give-up", "2", *more)["size_bytes"]
     gateway.configure("v0", assembly_wait_seconds=1, spare_wait_seconds=1)
-    wait_until(lambda: (status := gateway.status("v0"))["state"] == "active"
-               and status["regions"]["suspect"] == 0, "the first resync")
+    wait_until(
+        lambda: (status := gateway.status("v0"))["state"] == "active" and status["regions"]["suspect"] == 0,
+        "the first resync",
+    )
     gateway.must("stop", "v0")
     return size
 
@@ -185,10 +188,18 @@ def gated(gateway: Gateway, make_farm: Callable[..., TargetFarm]) -> Iterator[Ca
 # It grows
 
 
-@pytest.mark.parametrize("level, count", [
-    (5, 4), (0, 3), (10, 3),
-    *(long(*case) for case in ((1, 2), (6, 5), (10, 4), (1, 4), (5, 3), (6, 4), (0, 2), (5, 7), (10, 5)))])
-def test_a_volume_grows_under_load(gateway: Gateway, make_farm: Callable[..., TargetFarm], level: int, count: int) -> None:
+@pytest.mark.parametrize(
+    "level, count",
+    [
+        (5, 4),
+        (0, 3),
+        (10, 3),
+        *(long(*case) for case in ((1, 2), (6, 5), (10, 4), (1, 4), (5, 3), (6, 4), (0, 2), (5, 7), (10, 5))),
+    ],
+)
+def test_a_volume_grows_under_load(
+    gateway: Gateway, make_farm: Callable[..., TargetFarm], level: int, count: int
+) -> None:
     farm = make_farm(count, size_bytes=OLD_BYTES)
     old = prepare(gateway, farm.members(), level)
     new = volume_bytes(level, count, NEW_BYTES)
@@ -224,8 +235,9 @@ def test_a_volume_grows_under_load(gateway: Gateway, make_farm: Callable[..., Ta
 
 
 @pytest.mark.parametrize("level, count", [(5, 4), long(1, 3), long(6, 5), long(10, 3)])
-def test_new_rows_fit_at_once_or_are_marked(gateway: Gateway, make_farm: Callable[..., TargetFarm], level: int,
-                                            count: int) -> None:
+def test_new_rows_fit_at_once_or_are_marked(
+    gateway: Gateway, make_farm: Callable[..., TargetFarm], level: int, count: int
+) -> None:
     """No resync runs: what the region that was begun has gained reads as zeros and fits, all behind it is on the map."""
     farm = make_farm(count, size_bytes=OLD_BYTES)
     old = prepare(gateway, farm.members(), level)
@@ -322,7 +334,8 @@ def test_as_many_regions_as_the_map_has_room_for(gateway: Gateway, make_farm: Ca
 
 @pytest.mark.long
 def test_a_scrub_that_is_under_way_goes_on_over_the_new_rows(
-        gateway: Gateway, make_farm: Callable[..., TargetFarm]) -> None:
+    gateway: Gateway, make_farm: Callable[..., TargetFarm]
+) -> None:
     farm = make_farm(4, size_bytes=OLD_BYTES)
     old = prepare(gateway, farm.members(), 5)
     shadow = Shadow(old)
@@ -444,8 +457,11 @@ def test_a_member_that_shrank_stops_it_and_nothing_else(gateway: Gateway, make_f
         # tgtd's threads may still be busy with the file that was cut off: what counts is that I/O goes on.
         Load(handle, shadow, seed=2, span=(0, old // 2)).run(100)
         log = volume.process.said()
-        assert re.search(rf"{re.escape(farm.member(2))} has shrunk: it has {OLD_BYTES - 4096} bytes now, and had "
-                         rf"{OLD_BYTES};", log), log
+        assert re.search(
+            rf"{re.escape(farm.member(2))} has shrunk: it has {OLD_BYTES - 4096} bytes now, and had "
+            rf"{OLD_BYTES};",
+            log,
+        ), log
         farm.resize(2, NEW_BYTES)
         assert grow(volume)["size_bytes"] == volume_bytes(5, 4, NEW_BYTES)
 
@@ -496,10 +512,13 @@ def restarted(gateway: Gateway, volume: Served, shadow: Shadow, sizes: tuple[int
     return again, Shadow(len(content), content)
 
 
-@pytest.mark.parametrize("level, count, steps", [
-    (5, 4, 2), long(5, 4, None), long(0, 2, None), long(1, 3, None), long(6, 4, None), long(10, 3, None)])
-def test_a_gateway_may_be_killed_at_any_step_of_growing(gateway: Gateway, gated: Callable[..., tuple[TargetFarm, Gate]], level: int,
-                                                        count: int, steps: int | None) -> None:
+@pytest.mark.parametrize(
+    "level, count, steps",
+    [(5, 4, 2), long(5, 4, None), long(0, 2, None), long(1, 3, None), long(6, 4, None), long(10, 3, None)],
+)
+def test_a_gateway_may_be_killed_at_any_step_of_growing(
+    gateway: Gateway, gated: Callable[..., tuple[TargetFarm, Gate]], level: int, count: int, steps: int | None
+) -> None:
     """The first command of it passes, then one more each time, until it is over; or so many of these, chosen at random."""
     farm, gate = gated(level, count)
     old = volume_bytes(level, count, OLD_BYTES)
@@ -545,7 +564,8 @@ def test_a_gateway_may_be_killed_at_any_step_of_growing(gateway: Gateway, gated:
 @pytest.mark.long
 @pytest.mark.parametrize("level, count", [(5, 4), (1, 3), (10, 3), (6, 4)])
 def test_a_gateway_may_be_killed_at_any_step_and_a_member_be_missing_then(
-        gateway: Gateway, gated: Callable[..., tuple[TargetFarm, Gate]], level: int, count: int) -> None:
+    gateway: Gateway, gated: Callable[..., tuple[TargetFarm, Gate]], level: int, count: int
+) -> None:
     """A different one each time: those that are there decide which size it has, and the missing one learns it from them."""
     farm, gate = gated(level, count)
     member_bytes = OLD_BYTES
@@ -586,9 +606,14 @@ def test_a_gateway_may_be_killed_at_any_step_and_a_member_be_missing_then(
 
 
 @pytest.mark.parametrize("level, count, kills", [(5, 4, 2), long(5, 4, 40), long(10, 3, 20), long(6, 5, 20)])
-def test_a_gateway_may_be_killed_at_any_moment_of_growing_under_load(gateway: Gateway, make_farm: Callable[..., TargetFarm],
-                                                                     figure: Callable[[str, str], None], level: int, count: int,
-                                                                     kills: int) -> None:
+def test_a_gateway_may_be_killed_at_any_moment_of_growing_under_load(
+    gateway: Gateway,
+    make_farm: Callable[..., TargetFarm],
+    figure: Callable[[str, str], None],
+    level: int,
+    count: int,
+    kills: int,
+) -> None:
     farm = make_farm(count, size_bytes=OLD_BYTES)
     prepare(gateway, farm.members(), level)
     chance = random.Random(kills)
@@ -618,7 +643,9 @@ def test_a_gateway_may_be_killed_at_any_moment_of_growing_under_load(gateway: Ga
             usual_seconds = (usual_seconds + growing[0].seconds) / 2
         volume, shadow = restarted(gateway, volume, shadow, (new,) if answer else (size, new))
         grown += shadow.size == new
-    figure("kills", f"{kills}, {grown} of them after the size had been recorded; it takes {1000 * usual_seconds:.0f} ms")
+    figure(
+        "kills", f"{kills}, {grown} of them after the size had been recorded; it takes {1000 * usual_seconds:.0f} ms"
+    )
     volume.wait_resynced()
     volume.stop()
     check_members(farm, shadow, losses_max=4)
@@ -627,12 +654,22 @@ def test_a_gateway_may_be_killed_at_any_moment_of_growing_under_load(gateway: Ga
 # A member goes
 
 
-@pytest.mark.parametrize("level, count, step, end", [
-    (5, 4, 3, "dead"), *(long(level, count, step, end) for level, count in ((5, 4), (1, 2), (10, 3), (6, 4))
-                         for step in range(6) for end in ("dead", "silent")
-                         if (level, step, end) != (5, 3, "dead"))])
-def test_a_member_may_be_lost_at_any_step_of_growing(gateway: Gateway, gated: Callable[..., tuple[TargetFarm, Gate]],
-                                                     level: int, count: int, step: int, end: str) -> None:
+@pytest.mark.parametrize(
+    "level, count, step, end",
+    [
+        (5, 4, 3, "dead"),
+        *(
+            long(level, count, step, end)
+            for level, count in ((5, 4), (1, 2), (10, 3), (6, 4))
+            for step in range(6)
+            for end in ("dead", "silent")
+            if (level, step, end) != (5, 3, "dead")
+        ),
+    ],
+)
+def test_a_member_may_be_lost_at_any_step_of_growing(
+    gateway: Gateway, gated: Callable[..., tuple[TargetFarm, Gate]], level: int, count: int, step: int, end: str
+) -> None:
     """An error and the old size, or success and the new one; it comes back to what it missed."""
     farm, gate = gated(level, count)
     old, new = volume_bytes(level, count, OLD_BYTES), volume_bytes(level, count, NEW_BYTES)

@@ -53,8 +53,9 @@ class HoldingTarget(fake.FakeTarget):
 
 
 @pytest.mark.parametrize("when", ["before the next session", "when the reset asks for it"])
-def test_writes_that_land_late_are_not_what_is_read(gateway: Gateway, make_farm: Callable[..., TargetFarm],
-                                                    tmp_path: Path, when: str) -> None:
+def test_writes_that_land_late_are_not_what_is_read(
+    gateway: Gateway, make_farm: Callable[..., TargetFarm], tmp_path: Path, when: str
+) -> None:
     farm = make_farm(3, size_bytes=MEMBER_BYTES)
     with HoldingTarget() as target:
         gateway.create("v0", [*farm.members(), target.member], 5, "16K", "--give-up", "2")

@@ -51,7 +51,9 @@ def test_the_configuration_is_written_again_in_any_order_of_members(gateway: Gat
     status = gateway.status("v0")
     assert status["uuid"] == uuid
     assert {m["member"]: (m["role"], m["state"]) for m in status["members"]} == {
-        **{farm.member(n): (n, "in sync") for n in range(4)}, farm.member(4): (None, "spare")}
+        **{farm.member(n): (n, "in sync") for n in range(4)},
+        farm.member(4): (None, "spare"),
+    }
     gateway.must("stop", "v0")
     assert content(gateway) == written
 
@@ -62,7 +64,11 @@ def test_one_lun_by_two_addresses_is_no_two_members(gateway: Gateway, farm: Targ
     gateway.must("delete", "v0", "--yes", "--no-wipe")
     again = farm.member(1).replace("127.0.0.1", "localhost")
     ran = gateway.iraid("import", *farm.members()[:4], again)
-    assert ran.status == 1 and f"{farm.member(1)} and {again} are the same LUN" in ran.err and "remedy: name only one" in ran.err, ran
+    assert (
+        ran.status == 1
+        and f"{farm.member(1)} and {again} are the same LUN" in ran.err
+        and "remedy: name only one" in ran.err
+    ), ran
     assert not list((gateway.config / "volumes").glob("v0*"))
 
 

@@ -67,8 +67,7 @@ def test_what_was_negotiated_is_known(tmp_path, tuned) -> None:
 def test_two_luns_differ_and_two_portals_of_one_do_not(tmp_path) -> None:
     with TargetFarm(tmp_path, options=[TargetOptions(portals=2), TargetOptions()]) as farm:
         one, same, other = (
-            admin("open", member)["identity"]
-            for member in (farm.member(0), farm.member(0, which=1), farm.member(1))
+            admin("open", member)["identity"] for member in (farm.member(0), farm.member(0, which=1), farm.member(1))
         )
     assert one == same != other
 

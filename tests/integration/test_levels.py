@@ -35,8 +35,12 @@ def shape_id(value: object) -> str | None:
 def gone_sets(reader: VolumeReader) -> list[tuple[int, ...]]:
     """All sets of members that the volume can do without."""
     count = reader.truth.count
-    return [gone for size in range(1, count) for gone in itertools.combinations(range(count), size)
-            if reader.shape.bears(gone)]
+    return [
+        gone
+        for size in range(1, count)
+        for gone in itertools.combinations(range(count), size)
+        if reader.shape.bears(gone)
+    ]
 
 
 def check_every_loss(farm: TargetFarm, numbers: tuple[int, ...], shadow: Shadow) -> None:
@@ -47,15 +51,24 @@ def check_every_loss(farm: TargetFarm, numbers: tuple[int, ...], shadow: Shadow)
         shadow.check(reader.content(without=gone))
 
 
-@pytest.mark.parametrize("level, count, lost", [
-    (6, 5, (1, 3)), long(10, 4, (0, 3)), long(1, 3, (0, 2)), long(10, 5, (4, 1)), long(6, 4, (2, 3))], ids=shape_id)
+@pytest.mark.parametrize(
+    "level, count, lost",
+    [(6, 5, (1, 3)), long(10, 4, (0, 3)), long(1, 3, (0, 2)), long(10, 5, (4, 1)), long(6, 4, (2, 3))],
+    ids=shape_id,
+)
 def test_spares_take_the_places_of_members_that_die_under_load(
-        gateway: Gateway, make_farm: Callable[..., TargetFarm], level: int, count: int, lost: tuple[int, ...]) -> None:
+    gateway: Gateway, make_farm: Callable[..., TargetFarm], level: int, count: int, lost: tuple[int, ...]
+) -> None:
     """Two die, one after the other; both spares are filled without a command, the load goes on."""
     farm = make_farm(count + 2)
     spares = (count, count + 1)
-    reader = prepare(gateway, farm, *(word for n in spares for word in ("--spare", farm.member(n))),
-                     numbers=tuple(range(count)), level=level)
+    reader = prepare(
+        gateway,
+        farm,
+        *(word for n in spares for word in ("--spare", farm.member(n))),
+        numbers=tuple(range(count)),
+        level=level,
+    )
     shadow = Shadow(reader.size)
     with gateway.serve("v0") as volume:
         handle = volume.connect()
@@ -73,8 +86,9 @@ def test_spares_take_the_places_of_members_that_die_under_load(
 
 
 @pytest.mark.parametrize("level, count", [(6, 5), long(1, 2), long(10, 3)])
-def test_a_working_member_is_replaced_under_load(gateway: Gateway, make_farm: Callable[..., TargetFarm],
-                                                 level: int, count: int) -> None:
+def test_a_working_member_is_replaced_under_load(
+    gateway: Gateway, make_farm: Callable[..., TargetFarm], level: int, count: int
+) -> None:
     farm = make_farm(count + 1)
     reader = prepare(gateway, farm, numbers=tuple(range(count)), level=level)
     shadow = Shadow(reader.size)
@@ -98,8 +112,13 @@ def test_a_working_member_is_replaced_under_load(gateway: Gateway, make_farm: Ca
 
 @pytest.mark.parametrize("level, count, away", [(6, 5, (0, 3)), long(1, 3, (1, 2)), long(10, 4, (1, 3))], ids=shape_id)
 def test_members_that_return_are_sent_only_what_they_lack(
-        gateway: Gateway, make_farm: Callable[..., TargetFarm], figure: Callable[[str, str], None], level: int,
-        count: int, away: tuple[int, ...]) -> None:
+    gateway: Gateway,
+    make_farm: Callable[..., TargetFarm],
+    figure: Callable[[str, str], None],
+    level: int,
+    count: int,
+    away: tuple[int, ...],
+) -> None:
     """Two are out, the second for less of it."""
     farm = make_farm(count)
     reader = prepare(gateway, farm, numbers=tuple(range(count)), level=level)
@@ -131,10 +150,12 @@ def test_members_that_return_are_sent_only_what_they_lack(
     check_every_loss(farm, tuple(range(count)), Shadow(reader.size, content))
 
 
-@pytest.mark.parametrize("level, count, culprit_known", [
-    (6, 5, True), (1, 3, True), long(1, 2, False), long(10, 4, False), long(6, 4, True)])
-def test_scrub_tells_who_is_wrong_where_it_can_be_told(gateway: Gateway, make_farm: Callable[..., TargetFarm],
-                                                       level: int, count: int, culprit_known: bool) -> None:
+@pytest.mark.parametrize(
+    "level, count, culprit_known", [(6, 5, True), (1, 3, True), long(1, 2, False), long(10, 4, False), long(6, 4, True)]
+)
+def test_scrub_tells_who_is_wrong_where_it_can_be_told(
+    gateway: Gateway, make_farm: Callable[..., TargetFarm], level: int, count: int, culprit_known: bool
+) -> None:
     """A byte of one member changed behind everybody's back: a check names it, a repair gives it what it must
     hold.  Every position of a row has its turn; with two copies the first one counts."""
     farm = make_farm(count)
@@ -156,8 +177,11 @@ def test_scrub_tells_who_is_wrong_where_it_can_be_told(gateway: Gateway, make_fa
         row_bytes = reader.data_chunks * CHUNK
         assert found.json["scrub"]["mismatch_offsets"] == [row * row_bytes for row in wrong]
         assert reader.wrong_rows() == list(wrong)  # a check changes nothing
-        said = [event["text"] for event in iraid.must("events", "v0", "--json").json["events"]
-                if event["kind"] == "scrub mismatch"]
+        said = [
+            event["text"]
+            for event in iraid.must("events", "v0", "--json").json["events"]
+            if event["kind"] == "scrub mismatch"
+        ]
         assert len(said) == len(wrong)
         for text, (row, member) in zip(said, wrong.items()):
             assert text.startswith(f"scrub: row {row} ")
@@ -170,8 +194,9 @@ def test_scrub_tells_who_is_wrong_where_it_can_be_told(gateway: Gateway, make_fa
     check_every_loss(farm, tuple(range(count)), Shadow(reader.size, content))
 
 
-def test_scrub_of_level_6_does_not_guess_when_two_are_wrong(gateway: Gateway,
-                                                            make_farm: Callable[..., TargetFarm]) -> None:
+def test_scrub_of_level_6_does_not_guess_when_two_are_wrong(
+    gateway: Gateway, make_farm: Callable[..., TargetFarm]
+) -> None:
     """It takes the data as right, and says that it doesn't know."""
     farm = make_farm(5)
     reader = prepare(gateway, farm, numbers=tuple(range(5)), level=6)
@@ -183,15 +208,19 @@ def test_scrub_of_level_6_does_not_guess_when_two_are_wrong(gateway: Gateway,
             role, _ = reader.shape.places(9)[position]
             spoil(reader.by_role[role].path, reader.offset(9, role) + 100 * position)
         assert iraid("scrub", "start", "v0", "--repair", "--wait").status == 0
-        text, = [event["text"] for event in iraid.must("events", "v0", "--json").json["events"]
-                 if event["kind"] == "scrub mismatch"]
+        (text,) = [
+            event["text"]
+            for event in iraid.must("events", "v0", "--json").json["events"]
+            if event["kind"] == "scrub mismatch"
+        ]
         assert "against" not in text
         assert reader.wrong_rows() == [] and read_all(handle) == content
 
 
 @pytest.mark.parametrize("level, refused_at", [(6, 2), (1, 2), (10, None)])
-def test_as_many_members_are_failed_by_hand_as_the_level_bears(gateway: Gateway, make_farm: Callable[..., TargetFarm],
-                                                               level: int, refused_at: int | None) -> None:
+def test_as_many_members_are_failed_by_hand_as_the_level_bears(
+    gateway: Gateway, make_farm: Callable[..., TargetFarm], level: int, refused_at: int | None
+) -> None:
     """The next one is refused; on level 10 it depends on which."""
     farm = make_farm(3 if level == 1 else 4)
     prepare(gateway, farm, numbers=tuple(range(len(farm))), level=level)
@@ -204,8 +233,9 @@ def test_as_many_members_are_failed_by_hand_as_the_level_bears(gateway: Gateway,
         assert (ran.status == 0) == bears, ran
         if bears:
             failed.append(number)
-            wait_until(lambda number=number: gateway.status("v0")["members"][number]["state"] == "faulty",
-                       "the failure")
+            wait_until(
+                lambda number=number: gateway.status("v0")["members"][number]["state"] == "faulty", "the failure"
+            )
         else:
             assert "can't bear another" in ran.err and "remedy: " in ran.err, ran
     assert len(failed) == 2

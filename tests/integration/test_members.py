@@ -39,13 +39,22 @@ def farm(make_farm: Callable[..., TargetFarm]) -> TargetFarm:
     return make_farm(6)
 
 
-def prepare(gateway: Gateway, farm: TargetFarm, *more: str, name: str = "v0", numbers: tuple[int, ...] = (0, 1, 2, 3),
-            level: int = 5, **configured: Any) -> VolumeReader:
+def prepare(
+    gateway: Gateway,
+    farm: TargetFarm,
+    *more: str,
+    name: str = "v0",
+    numbers: tuple[int, ...] = (0, 1, 2, 3),
+    level: int = 5,
+    **configured: Any,
+) -> VolumeReader:
     """A volume of the first four, its parity proven, stopped in order.  Of iraid-engine only the command is used."""
     members = [farm.member(number) for number in numbers]
     gateway.create(name, members, level, "16K", "--give-up", "2", *more)
-    wait_until(lambda: (status := gateway.status(name))["state"] == "active"
-               and status["regions"]["suspect"] == 0, "the first resync")
+    wait_until(
+        lambda: (status := gateway.status(name))["state"] == "active" and status["regions"]["suspect"] == 0,
+        "the first resync",
+    )
     gateway.must("stop", name)
     gateway.configure(name, **({"assembly_wait_seconds": 1, "spare_wait_seconds": 1} | configured))
     return VolumeReader([farm.backing(number) for number in numbers])
@@ -80,7 +89,8 @@ def by_member(status: dict[str, Any]) -> dict[str, dict[str, Any]]:
 
 def all_in_sync(status: dict[str, Any]) -> bool:
     return status["state"] == "active" and all(
-        member["state"] == "in sync" for member in status["members"] if member["role"] is not None)
+        member["state"] == "in sync" for member in status["members"] if member["role"] is not None
+    )
 
 
 def wait_in_sync(volume: Served, seconds: float = 60.0) -> dict[str, Any]:
@@ -102,7 +112,8 @@ def wait_configured(gateway: Gateway, devices: set[str], name: str = "v0") -> No
 
 
 def test_a_failed_member_is_rebuilt_onto_the_spare_and_the_content_survives_the_next_loss(
-        gateway: Gateway, farm: TargetFarm) -> None:
+    gateway: Gateway, farm: TargetFarm
+) -> None:
     reader = prepare(gateway, farm, "--spare", farm.member(4))
     with gateway.serve("v0") as volume:
         iraid, handle = Command(gateway, volume), volume.connect()
@@ -144,15 +155,17 @@ def test_a_member_failed_by_hand_stays_out_until_it_is_taken_back(gateway: Gatew
         iraid, handle = Command(gateway, volume), volume.connect()
         content = fill(handle, reader.size)
         iraid.must("fail", "v0", "2")
-        volume.wait_status(lambda s: s["state"] == "degraded" and
-                           by_member(s)[farm.member(2)]["state"] == "faulty", "the failure")
+        volume.wait_status(
+            lambda s: s["state"] == "degraded" and by_member(s)[farm.member(2)]["state"] == "faulty", "the failure"
+        )
         content[:MIB] = random.Random(5).randbytes(MIB)
         handle.pwrite(bytes(content[:MIB]), 0)
     # Not even a restart takes it back.
     with gateway.serve("v0") as volume:
         iraid, handle = Command(gateway, volume), volume.connect()
-        volume.wait_status(lambda s: s["state"] == "degraded" and
-                           by_member(s)[farm.member(2)]["state"] == "faulty", "the failure")
+        volume.wait_status(
+            lambda s: s["state"] == "degraded" and by_member(s)[farm.member(2)]["state"] == "faulty", "the failure"
+        )
         assert iraid("rebuild", "v0", "1").status == 1  # is in sync
         done = iraid.must("rebuild", "v0", "2", "--wait")
         assert f"{farm.member(2)} is in sync again" in done.out
@@ -161,8 +174,9 @@ def test_a_member_failed_by_hand_stays_out_until_it_is_taken_back(gateway: Gatew
         assert read_all(handle) == content
 
 
-def test_a_member_that_returns_is_sent_only_what_it_lacks(gateway: Gateway, farm: TargetFarm,
-                                                          figure: Callable[[str, str], None]) -> None:
+def test_a_member_that_returns_is_sent_only_what_it_lacks(
+    gateway: Gateway, farm: TargetFarm, figure: Callable[[str, str], None]
+) -> None:
     reader = prepare(gateway, farm)
     regions = [2, 7]
     with gateway.serve("v0") as volume:
@@ -201,7 +215,10 @@ def test_a_member_that_hangs_is_given_up_and_catches_up_when_it_goes_on(gateway:
         iraid.must("wait", "v0", "--timeout", "60")
         kinds = [event["kind"] for event in iraid.must("events", "v0", "--json").json["events"]]
         assert [kind for kind in kinds if kind in ("member silent", "member evicted", "rebuild finished")] == [
-            "member silent", "member evicted", "rebuild finished"]
+            "member silent",
+            "member evicted",
+            "rebuild finished",
+        ]
         lose(volume, farm, 0)
         assert read_all(handle) == content
 
@@ -210,7 +227,8 @@ def test_a_member_that_hangs_is_given_up_and_catches_up_when_it_goes_on(gateway:
 
 
 def test_a_working_member_is_replaced_under_load_and_leaves_the_configuration(
-        gateway: Gateway, farm: TargetFarm) -> None:
+    gateway: Gateway, farm: TargetFarm
+) -> None:
     reader = prepare(gateway, farm)
     shadow = Shadow(reader.size)
     devices = {farm.member(n) for n in (0, 1, 5, 3)}
@@ -245,8 +263,7 @@ def test_replace_goes_on_after_a_crash_of_the_gateway(gateway: Gateway, farm: Ta
         content = fill(handle, reader.size)
         volume.wait_status(lambda s: s["regions"]["dirty"] == 0, "the marks to be cleared")
         iraid.must("replace", "v0", "1", farm.member(4))
-        volume.wait_status(lambda s: s["rebuild"]["done_rows"] > s["rebuild"]["total_rows"] * 3 // 4 > 0,
-                           "most of it")
+        volume.wait_status(lambda s: s["rebuild"]["done_rows"] > s["rebuild"]["total_rows"] * 3 // 4 > 0, "most of it")
         volume.kill()
     assert set(gateway.configuration("v0")["members"]) == {farm.member(n) for n in (0, 1, 2, 3, 4)}
     gateway.configure("v0", sync_rate_max_bytes=1 << 30)
@@ -315,8 +332,7 @@ def test_a_spare_of_the_volume_can_be_the_replacement(gateway: Gateway, farm: Ta
         iraid.must("add-spare", "v0", farm.member(3))  # removed spares are blank again
 
 
-def test_a_member_that_was_removed_while_it_hung_can_come_back_as_a_spare(gateway: Gateway,
-                                                                          farm: TargetFarm) -> None:
+def test_a_member_that_was_removed_while_it_hung_can_come_back_as_a_spare(gateway: Gateway, farm: TargetFarm) -> None:
     """It could not be told that its reservation has ended."""
     prepare(gateway, farm)
     with gateway.serve("v0") as volume:
@@ -340,8 +356,9 @@ def pooled(gateway: Gateway) -> list[str]:
     return [spare["device"] for spare in call(gateway.socket, "pool.list")["spares"]]
 
 
-def test_two_volumes_in_need_at_once_get_a_shared_spare_each(gateway: Gateway,
-                                                             make_farm: Callable[..., TargetFarm]) -> None:
+def test_two_volumes_in_need_at_once_get_a_shared_spare_each(
+    gateway: Gateway, make_farm: Callable[..., TargetFarm]
+) -> None:
     """In two processes: the pool is the gateway's, not a process's."""
     farm = make_farm(10)
     numbers = {"v0": (0, 1, 2, 3), "v1": (4, 5, 6, 7)}
@@ -359,8 +376,7 @@ def test_two_volumes_in_need_at_once_get_a_shared_spare_each(gateway: Gateway,
             volume.wait_status(lambda s, dead=dead: by_member(s)[farm.member(dead)]["state"] != "in sync", "the loss")
             wait_in_sync(volume, 90)
         assert pooled(gateway) == []
-        taken = [set(gateway.configuration(name)["members"]) & {farm.member(8), farm.member(9)}
-                 for name in numbers]
+        taken = [set(gateway.configuration(name)["members"]) & {farm.member(8), farm.member(9)} for name in numbers]
         assert sorted(map(len, taken)) == [1, 1] and taken[0] != taken[1]
         lose(first, farm, 1)
         lose(second, farm, 5)
@@ -372,8 +388,9 @@ def test_two_volumes_in_need_at_once_get_a_shared_spare_each(gateway: Gateway,
         assert read_all(handle) == contents["v0"]
 
 
-def test_two_volumes_of_one_process_get_a_shared_spare_each(gateway: Gateway,
-                                                            make_farm: Callable[..., TargetFarm]) -> None:
+def test_two_volumes_of_one_process_get_a_shared_spare_each(
+    gateway: Gateway, make_farm: Callable[..., TargetFarm]
+) -> None:
     farm = make_farm(8)
     for name, numbers in (("v0", (0, 1, 2)), ("v1", (3, 4, 5))):
         prepare(gateway, farm, name=name, numbers=numbers)
@@ -385,15 +402,15 @@ def test_two_volumes_of_one_process_get_a_shared_spare_each(gateway: Gateway,
     for name in ("v0", "v1"):
         gateway.must("wait", name, "--timeout", "90", seconds=100)
     assert pooled(gateway) == []
-    held = [set(gateway.configuration(name)["members"]) & {farm.member(6), farm.member(7)}
-            for name in ("v0", "v1")]
+    held = [set(gateway.configuration(name)["members"]) & {farm.member(6), farm.member(7)} for name in ("v0", "v1")]
     assert sorted(map(len, held)) == [1, 1] and held[0] != held[1]
     kinds = [event["kind"] for event in gateway.must("events", "--json").json["events"]]
     assert kinds.count("spare taken") == 2
 
 
 def test_the_smallest_shared_spare_that_fits_is_taken_and_dead_ones_are_passed_over(
-        gateway: Gateway, make_farm: Callable[..., TargetFarm]) -> None:
+    gateway: Gateway, make_farm: Callable[..., TargetFarm]
+) -> None:
     sizes = [24, 24, 24, 48, 24, 32, 17]
     farm = make_farm(options=[TargetOptions(size_bytes=size * MIB) for size in sizes])
     prepare(gateway, farm, numbers=(0, 1, 2))
@@ -412,7 +429,8 @@ def test_the_smallest_shared_spare_that_fits_is_taken_and_dead_ones_are_passed_o
     assert not gateway.must("remove", "--gateway", farm.member(6)).err
     assert gateway.must("examine", farm.member(6), "--json").json["members"][0]["signature"] is None
     assert gateway.must("examine", farm.member(3), "--json").json["members"][0]["signature"] == (
-        "iraid spare of a gateway")
+        "iraid spare of a gateway"
+    )
     assert pooled(gateway) == [farm.member(3)]
 
 
@@ -446,7 +464,7 @@ def test_scrub_finds_a_changed_byte_and_repair_corrects_it(gateway: Gateway, far
         assert iraid("scrub", "start", "v0", "--wait").status == 0
         rows = [5, 600]
         for row in rows:
-            parity, = reader.redundant_roles(row)
+            (parity,) = reader.redundant_roles(row)
             spoil(reader.by_role[parity].path, reader.truth.data.offset + row * CHUNK + 77)
         found = iraid("scrub", "start", "v0", "--wait", "--json")
         assert found.status == 3, found
@@ -465,8 +483,9 @@ def test_scrub_finds_a_changed_byte_and_repair_corrects_it(gateway: Gateway, far
         assert kinds.count("scrub mismatch") >= 2 and "scrub finished" in kinds
 
 
-def test_scrub_is_stopped_resumed_and_throttled(gateway: Gateway, farm: TargetFarm,
-                                                figure: Callable[[str, str], None]) -> None:
+def test_scrub_is_stopped_resumed_and_throttled(
+    gateway: Gateway, farm: TargetFarm, figure: Callable[[str, str], None]
+) -> None:
     prepare(gateway, farm)
     with gateway.serve("v0") as volume:
         iraid = Command(gateway, volume)
@@ -476,8 +495,9 @@ def test_scrub_is_stopped_resumed_and_throttled(gateway: Gateway, farm: TargetFa
         iraid.must("scrub", "start", "v0")
         again = iraid("scrub", "start", "v0")
         assert again.status == 1 and "running already" in again.err and "v0" in again.err
-        status = volume.wait_status(lambda s: s["scrub"]["bytes_per_second"] > 0
-                                    and s["scrub"]["done_rows"] > 250, "a rate")
+        status = volume.wait_status(
+            lambda s: s["scrub"]["bytes_per_second"] > 0 and s["scrub"]["done_rows"] > 250, "a rate"
+        )
         figure("scrub of at most 2 MiB/s", f"{status['scrub']['bytes_per_second']} bytes/s")
         assert status["scrub"]["bytes_per_second"] <= 2.4 * MIB
         assert status["scrub"]["seconds_left"] >= 4
@@ -510,7 +530,9 @@ def test_scrub_of_all_volumes(gateway: Gateway, make_farm: Callable[..., TargetF
     shown = gateway.must("scrub", "start", "--all", "--wait", "--json").json
     assert shown["started"] == ["a"]
     assert {one["name"]: one["reason"] for one in shown["passed_over"]} == {
-        "b": "it is degraded", "c": "level 0 has no redundancy"}
+        "b": "it is degraded",
+        "c": "level 0 has no redundancy",
+    }
     assert [one["scrub"]["mismatches"] for one in shown["ended"]] == [0]
 
 
@@ -543,8 +565,9 @@ def test_what_can_not_be_known_is_listed_and_accepted(gateway: Gateway, farm: Ta
         # Overwritten, it is known again.
         handle.pwrite(b"\2" * first["length_bytes"], first["offset_bytes"])
         assert handle.pread(512, first["offset_bytes"]) == b"\2" * 512
-        part = iraid.must("lost", "v0", "--accept", "--yes", "--offset", str(last["offset_bytes"]),
-                          "--length", "512", "--json").json
+        part = iraid.must(
+            "lost", "v0", "--accept", "--yes", "--offset", str(last["offset_bytes"]), "--length", "512", "--json"
+        ).json
         assert part["accepted_bytes"] == 512
         handle.pread(512, last["offset_bytes"])
         refused = iraid("lost", "v0", "--accept")
@@ -566,8 +589,9 @@ def test_events_are_followed_as_they_happen(gateway: Gateway, farm: TargetFarm) 
     gateway.must("start", "v0")
     output = gateway.folder / "events.out"
     with output.open("wb") as out:
-        process = subprocess.Popen([PYTHON, IRAID, "events", "v0", "--follow", "--json"], stdout=out,
-                                   env=gateway.environment())
+        process = subprocess.Popen(
+            [PYTHON, IRAID, "events", "v0", "--follow", "--json"], stdout=out, env=gateway.environment()
+        )
 
     def kinds() -> list[str]:
         return [json.loads(line)["kind"] for line in output.read_text().splitlines()]
@@ -582,8 +606,9 @@ def test_events_are_followed_as_they_happen(gateway: Gateway, farm: TargetFarm) 
         assert seen.index("member evicted") < seen.index("rebuild started")
         numbers = [json.loads(line)["number"] for line in output.read_text().splitlines()]
         assert numbers == sorted(set(numbers))
-        event = next(json.loads(line) for line in output.read_text().splitlines()
-                     if json.loads(line)["kind"] == "member evicted")
+        event = next(
+            json.loads(line) for line in output.read_text().splitlines() if json.loads(line)["kind"] == "member evicted"
+        )
         assert event["member"] == farm.member(1) and event["volume"] == "v0"
     finally:
         process.send_signal(signal.SIGINT)
@@ -610,16 +635,25 @@ def test_the_engine_ends_at_once_while_somebody_waits_for_events(gateway: Gatewa
 
 def state_of(gateway: Gateway) -> tuple[Any, Any, list[str]]:
     status = gateway.status("v0")
-    return ({label: (m["role"], m["state"]) for label, m in by_member(status).items()},
-            gateway.configuration("v0"), pooled(gateway))
+    return (
+        {label: (m["role"], m["state"]) for label, m in by_member(status).items()},
+        gateway.configuration("v0"),
+        pooled(gateway),
+    )
 
 
-def test_what_is_refused_names_the_thing_and_changes_nothing(gateway: Gateway,
-                                                             make_farm: Callable[..., TargetFarm]) -> None:
-    farm = make_farm(options=[
-        *[TargetOptions(size_bytes=MEMBER_BYTES)] * 5, TargetOptions(size_bytes=17 * MIB),
-        TargetOptions(size_bytes=MEMBER_BYTES, block_bytes=4096),
-        TargetOptions(size_bytes=MEMBER_BYTES, readonly=True), TargetOptions(size_bytes=MEMBER_BYTES)])
+def test_what_is_refused_names_the_thing_and_changes_nothing(
+    gateway: Gateway, make_farm: Callable[..., TargetFarm]
+) -> None:
+    farm = make_farm(
+        options=[
+            *[TargetOptions(size_bytes=MEMBER_BYTES)] * 5,
+            TargetOptions(size_bytes=17 * MIB),
+            TargetOptions(size_bytes=MEMBER_BYTES, block_bytes=4096),
+            TargetOptions(size_bytes=MEMBER_BYTES, readonly=True),
+            TargetOptions(size_bytes=MEMBER_BYTES),
+        ]
+    )
     small, blocks, readonly, full = (farm.member(n) for n in (5, 6, 7, 8))
     gateway.create("v0", [farm.member(n) for n in range(4)])
     gateway.create("other", [farm.member(4), full], 0)
@@ -630,32 +664,33 @@ def test_what_is_refused_names_the_thing_and_changes_nothing(gateway: Gateway,
     nothing = "127.0.0.1:1/iqn.2026-01.org.example:none/0"
 
     for words, status, said in [
-            (["fail", "v0", "4"], 1, 'no member "4"'),
-            (["fail", "v0", "127.0.0.1"], 1, "ambiguous"),
-            (["fail", "v0", farm.member(0).split("/")[0][:-1]], 1, "no member"),  # not all of a number
-            (["fail", "v9", "1"], 1, 'no volume "v9"'),
-            (["fail", "v0", nothing], 1, "no member"),
-            (["remove", "v0", "1"], 1, "is in sync"),
-            (["rebuild", "v0", "1"], 1, "is in sync"),
-            (["replace", "v0", "1", farm.member(2)], 1, "is a member of volume"),
-            (["replace", "v0", "7", farm.member(4)], 1, 'no member "7"'),
-            (["replace", "v0", "1", nothing], 1, "127.0.0.1:1"),
-            (["replace", "v0", "1", "nonsense"], 1, "nonsense"),
-            (["add-spare", "v0", small], 1, f"{small} has {17 * MIB} bytes"),
-            (["add-spare", "v0", blocks], 1, "blocks of 4096"),
-            (["add-spare", "v0", readonly], 1, "read-only"),
-            (["add-spare", "v0", farm.member(4)], 1, 'holds member 0 of the iraid volume "other"'),
-            (["add-spare", "v0", farm.member(0)], 1, "already"),
-            (["add-spare", "--gateway", farm.member(0), "--force"], 1, 'is a member of volume "v0"'),
-            (["add-spare", "--gateway", readonly], 1, "read-only"),
-            (["remove", "--gateway", farm.member(0)], 1, "is not a spare of this gateway"),
-            (["scrub", "stop", "v0"], 1, "no scrub is running"),
-            (["scrub", "start", "v9"], 1, 'no volume "v9"'),
-            (["lost", "v9"], 1, 'no volume "v9"'),
-            (["set", "v0", "--rate-min", "2G"], 1, "above the maximum"),
-            (["set", "v0", "--rate-max", "1"], 1, "must be"),
-            (["set", "v9", "--rate-max", "1G"], 1, 'no volume "v9"'),
-            (["wait", "v9"], 1, 'no volume "v9"')]:
+        (["fail", "v0", "4"], 1, 'no member "4"'),
+        (["fail", "v0", "127.0.0.1"], 1, "ambiguous"),
+        (["fail", "v0", farm.member(0).split("/")[0][:-1]], 1, "no member"),  # not all of a number
+        (["fail", "v9", "1"], 1, 'no volume "v9"'),
+        (["fail", "v0", nothing], 1, "no member"),
+        (["remove", "v0", "1"], 1, "is in sync"),
+        (["rebuild", "v0", "1"], 1, "is in sync"),
+        (["replace", "v0", "1", farm.member(2)], 1, "is a member of volume"),
+        (["replace", "v0", "7", farm.member(4)], 1, 'no member "7"'),
+        (["replace", "v0", "1", nothing], 1, "127.0.0.1:1"),
+        (["replace", "v0", "1", "nonsense"], 1, "nonsense"),
+        (["add-spare", "v0", small], 1, f"{small} has {17 * MIB} bytes"),
+        (["add-spare", "v0", blocks], 1, "blocks of 4096"),
+        (["add-spare", "v0", readonly], 1, "read-only"),
+        (["add-spare", "v0", farm.member(4)], 1, 'holds member 0 of the iraid volume "other"'),
+        (["add-spare", "v0", farm.member(0)], 1, "already"),
+        (["add-spare", "--gateway", farm.member(0), "--force"], 1, 'is a member of volume "v0"'),
+        (["add-spare", "--gateway", readonly], 1, "read-only"),
+        (["remove", "--gateway", farm.member(0)], 1, "is not a spare of this gateway"),
+        (["scrub", "stop", "v0"], 1, "no scrub is running"),
+        (["scrub", "start", "v9"], 1, 'no volume "v9"'),
+        (["lost", "v9"], 1, 'no volume "v9"'),
+        (["set", "v0", "--rate-min", "2G"], 1, "above the maximum"),
+        (["set", "v0", "--rate-max", "1"], 1, "must be"),
+        (["set", "v9", "--rate-max", "1G"], 1, 'no volume "v9"'),
+        (["wait", "v9"], 1, 'no volume "v9"'),
+    ]:
         ran = gateway.iraid(*words)
         assert ran.status == status and said in ran.err, ran
         assert "remedy: " in ran.err, ran
@@ -669,20 +704,27 @@ def test_what_is_refused_names_the_thing_and_changes_nothing(gateway: Gateway,
     assert ran.status == 1 and "role 1 has no member in sync" in ran.err, ran
     assert farm.member(4) not in gateway.configuration("v0")["members"]
     gateway.must("stop", "v0")
-    for words in (["fail", "v0", "2"], ["scrub", "start", "v0"], ["lost", "v0"], ["remove", "v0", "1"],
-                  ["replace", "v0", "1", farm.member(4)]):
+    for words in (
+        ["fail", "v0", "2"],
+        ["scrub", "start", "v0"],
+        ["lost", "v0"],
+        ["remove", "v0", "1"],
+        ["replace", "v0", "1", farm.member(4)],
+    ):
         ran = gateway.iraid(*words)
         assert ran.status == 1 and "is not running" in ran.err, ran
 
 
-def test_one_lun_by_two_names_is_never_taken_twice(gateway: Gateway,
-                                                   make_farm: Callable[..., TargetFarm]) -> None:
+def test_one_lun_by_two_names_is_never_taken_twice(gateway: Gateway, make_farm: Callable[..., TargetFarm]) -> None:
     farm = make_farm(4, portals=2)
     gateway.create("v0", [farm.member(n) for n in range(3)])
     gateway.must("wait", "v0")
     reader = VolumeReader([farm.backing(n) for n in range(3)])
     before = [superblock.member_uuid for superblock in reader.superblocks().values()]
-    for words in (["add-spare", "v0", farm.member(1, 1), "--force"], ["replace", "v0", "0", farm.member(1, 1), "--force"]):
+    for words in (
+        ["add-spare", "v0", farm.member(1, 1), "--force"],
+        ["replace", "v0", "0", farm.member(1, 1), "--force"],
+    ):
         ran = gateway.iraid(*words)
         assert ran.status == 1 and "are the same LUN" in ran.err, ran
     ran = gateway.iraid("add-spare", "--gateway", farm.member(1, 1), "--force")
@@ -720,8 +762,9 @@ def test_a_volume_run_by_another_process_is_left_alone(gateway: Gateway, farm: T
 # Several portals
 
 
-def test_a_member_with_two_portals_is_reached_by_the_other_one(gateway: Gateway,
-                                                               make_farm: Callable[..., TargetFarm]) -> None:
+def test_a_member_with_two_portals_is_reached_by_the_other_one(
+    gateway: Gateway, make_farm: Callable[..., TargetFarm]
+) -> None:
     """The first portal of one member leads nowhere."""
     farm = make_farm(3, portals=2)
     dead = unused_portal()

@@ -32,22 +32,37 @@ def reader_of(farm: TargetFarm) -> VolumeReader:
     return VolumeReader([farm.backing(number) for number in range(len(farm))])
 
 
-def prepare(gateway: Gateway, farm: TargetFarm, level: int = 5, chunk: str = "64K",
-            resynced: bool = False, give_up_seconds: int = GIVE_UP_SECONDS) -> None:
+def prepare(
+    gateway: Gateway,
+    farm: TargetFarm,
+    level: int = 5,
+    chunk: str = "64K",
+    resynced: bool = False,
+    give_up_seconds: int = GIVE_UP_SECONDS,
+) -> None:
     """A volume v0, stopped in iraid-engine."""
     gateway.create("v0", farm.members(), level, chunk, "--give-up", str(give_up_seconds))
     gateway.configure("v0", assembly_wait_seconds=1)
     if resynced:
-        wait_until(lambda: (status := gateway.status("v0"))["state"] == "active"
-                   and status["regions"]["suspect"] == 0, "the first resync")
+        wait_until(
+            lambda: (status := gateway.status("v0"))["state"] == "active" and status["regions"]["suspect"] == 0,
+            "the first resync",
+        )
     gateway.must("stop", "v0")
 
 
 def crowd(handle: nbd.NBD, shadow: Shadow, reader: VolumeReader, seed: int) -> None:
     """Small requests on few rows, 32 at a time: whatever of a row isn't kept in order shows here."""
     span = (0, 4 * reader.data_chunks * reader.truth.chunk)
-    load = Load(handle, shadow, seed=seed, span=span, flush_share=0, fua_share=0,
-                request_bytes_max=max(reader.truth.block, reader.truth.chunk // 2))
+    load = Load(
+        handle,
+        shadow,
+        seed=seed,
+        span=span,
+        flush_share=0,
+        fua_share=0,
+        request_bytes_max=max(reader.truth.block, reader.truth.chunk // 2),
+    )
     load.run(REQUESTS)
     load.check()
 
@@ -69,8 +84,15 @@ def long(*values: object) -> object:
      (6, "16K", 5, 4096), long(6, "64K", 6, 512), long(6, "4K", 4, 512),
      (10, "16K", 5, 512), long(10, "64K", 4, 512), long(10, "4K", 3, 4096)],
 )  # fmt: skip
-def test_healthy(gateway: Gateway, make_farm: Callable[..., TargetFarm], figure: Callable[..., None],
-                 level: int, chunk: str, count: int, block: int) -> None:
+def test_healthy(
+    gateway: Gateway,
+    make_farm: Callable[..., TargetFarm],
+    figure: Callable[..., None],
+    level: int,
+    chunk: str,
+    count: int,
+    block: int,
+) -> None:
     """The load runs while the first resync does; all is as it must be on the members, then and later."""
     farm = make_farm(count, block_bytes=block)
     prepare(gateway, farm, level, chunk)
@@ -102,8 +124,9 @@ ABSENT = [
 
 
 @pytest.mark.parametrize("level, count, lost", ABSENT, ids=shape_id)
-def test_members_missing_at_start(gateway: Gateway, make_farm: Callable[..., TargetFarm], level: int, count: int,
-                                  lost: tuple[int, ...]) -> None:
+def test_members_missing_at_start(
+    gateway: Gateway, make_farm: Callable[..., TargetFarm], level: int, count: int, lost: tuple[int, ...]
+) -> None:
     """Each of them; of level 6 each pair; of levels 1 and 10 also as many as can be."""
     farm = make_farm(count)
     prepare(gateway, farm, level, resynced=True)
@@ -154,9 +177,16 @@ LOST_UNDER_LOAD = [
 
 
 @pytest.mark.parametrize("how, level, count, lost, chunk", LOST_UNDER_LOAD, ids=shape_id)
-def test_members_lost_under_load(gateway: Gateway, make_farm: Callable[..., TargetFarm],
-                                 figure: Callable[..., None], how: str, level: int, count: int,
-                                 lost: tuple[int, ...], chunk: str) -> None:
+def test_members_lost_under_load(
+    gateway: Gateway,
+    make_farm: Callable[..., TargetFarm],
+    figure: Callable[..., None],
+    how: str,
+    level: int,
+    count: int,
+    lost: tuple[int, ...],
+    chunk: str,
+) -> None:
     """No request fails, none waits for long; the lost members catch up when they come back."""
     farm = make_farm(count)
     prepare(gateway, farm, level, chunk=chunk, resynced=True)
@@ -184,8 +214,16 @@ def test_members_lost_under_load(gateway: Gateway, make_farm: Callable[..., Targ
             shadow.check(reader.content(without=gone))
 
 
-def lose_under_load(volume: Served, farm: TargetFarm, reader: VolumeReader, shadow: Shadow, how: str,
-                    lost: tuple[int, ...], seed: int = 0, together: bool = False) -> Load:
+def lose_under_load(
+    volume: Served,
+    farm: TargetFarm,
+    reader: VolumeReader,
+    shadow: Shadow,
+    how: str,
+    lost: tuple[int, ...],
+    seed: int = 0,
+    together: bool = False,
+) -> Load:
     """One after the other, or at once, in the midst of a load that must not notice but for a pause."""
     roles = [reader.files[number].superblock().role for number in lost]
     handle = volume.connect()
@@ -207,11 +245,16 @@ def lose_under_load(volume: Served, farm: TargetFarm, reader: VolumeReader, shad
     return load
 
 
-@pytest.mark.parametrize("level, silent", [(5, (1, 2)), (0, (1,)), long(1, (0, 1, 2, 3)), (6, (0, 1, 3)),
-                                           long(10, (0, 1))], ids=shape_id)
-def test_too_many_members_away_for_a_moment(gateway: Gateway, make_farm: Callable[..., TargetFarm],
-                                            figure: Callable[..., None], level: int,
-                                            silent: tuple[int, ...]) -> None:
+@pytest.mark.parametrize(
+    "level, silent", [(5, (1, 2)), (0, (1,)), long(1, (0, 1, 2, 3)), (6, (0, 1, 3)), long(10, (0, 1))], ids=shape_id
+)
+def test_too_many_members_away_for_a_moment(
+    gateway: Gateway,
+    make_farm: Callable[..., TargetFarm],
+    figure: Callable[..., None],
+    level: int,
+    silent: tuple[int, ...],
+) -> None:
     """More than the level bears, as when a switch reloads: I/O waits, nobody is evicted, no read or
     write fails, and nothing is lost."""
     farm = make_farm(4)
@@ -250,8 +293,9 @@ def flush_error(handle: nbd.NBD) -> int:
 
 
 @pytest.mark.parametrize("in_flight", [False, True])
-def test_flushes_after_a_lost_cache_fail(gateway: Gateway, make_farm: Callable[..., TargetFarm],
-                                         in_flight: bool) -> None:
+def test_flushes_after_a_lost_cache_fail(
+    gateway: Gateway, make_farm: Callable[..., TargetFarm], in_flight: bool
+) -> None:
     """Two of four targets die with an acknowledged write unflushed, and come back: what their caches
     held may be gone, so the flush that should have saved it must not succeed; also not one that was
     under way when they died and is repeated afterwards.  Nor may the next one, which another initiator
@@ -289,7 +333,8 @@ def test_flushes_after_a_lost_cache_fail(gateway: Gateway, make_farm: Callable[.
 
 @pytest.mark.no_sanitizer
 def test_a_hung_member_with_default_limits_stalls_less_than_eight_seconds(
-        gateway: Gateway, make_farm: Callable[..., TargetFarm], figure: Callable[..., None]) -> None:
+    gateway: Gateway, make_farm: Callable[..., TargetFarm], figure: Callable[..., None]
+) -> None:
     farm = make_farm(3)
     gateway.create("v0", farm.members())
     gateway.must("stop", "v0")
@@ -311,13 +356,28 @@ def syncs_of(farm: TargetFarm, folder: Path) -> Iterator[Callable[[], list[int]]
     for target in farm.targets:
         assert target.process is not None
         output = folder / f"syncs{target.number}"
-        process = subprocess.Popen(["strace", "-f", "-qq", "-e", "trace=fsync,fdatasync,sync_file_range",
-                                    "-o", str(output), "-p", str(target.process.pid)])
+        process = subprocess.Popen(
+            [
+                "strace",
+                "-f",
+                "-qq",
+                "-e",
+                "trace=fsync,fdatasync,sync_file_range",
+                "-o",
+                str(output),
+                "-p",
+                str(target.process.pid),
+            ]
+        )
         traces.append((process, output))
         tasks = Path(f"/proc/{target.process.pid}/task")
-        wait_until(lambda tasks=tasks: all(
-            not re.search(r"^TracerPid:\s+0$", (task / "status").read_text(), re.MULTILINE)
-            for task in tasks.iterdir()), "strace to see all threads of tgtd")
+        wait_until(
+            lambda tasks=tasks: all(
+                not re.search(r"^TracerPid:\s+0$", (task / "status").read_text(), re.MULTILINE)
+                for task in tasks.iterdir()
+            ),
+            "strace to see all threads of tgtd",
+        )
     try:
         yield lambda: [len(re.findall(r"sync\w*\(", path.read_text())) for _, path in traces]
     finally:
@@ -327,8 +387,9 @@ def syncs_of(farm: TargetFarm, folder: Path) -> Iterator[Callable[[], list[int]]
 
 
 @pytest.mark.parametrize("level", [0, 5, 6, long(1), long(10)])
-def test_flush_and_fua_reach_the_members(gateway: Gateway, make_farm: Callable[..., TargetFarm],
-                                         tmp_path: Path, level: int) -> None:
+def test_flush_and_fua_reach_the_members(
+    gateway: Gateway, make_farm: Callable[..., TargetFarm], tmp_path: Path, level: int
+) -> None:
     """A flush syncs every member that was written to; FUA at least the members that hold the write, on levels 5
     and 6 all of its row, since the others are what it would be rebuilt from; a plain write none, in a
     region that is dirty already."""
@@ -356,16 +417,14 @@ def test_flush_and_fua_reach_the_members(gateway: Gateway, make_farm: Callable[.
             assert reader.place(4096)[0] in synced if level == 0 else synced >= holders
 
 
-def test_requests_that_are_not_whole_blocks_are_refused(gateway: Gateway,
-                                                        make_farm: Callable[..., TargetFarm]) -> None:
+def test_requests_that_are_not_whole_blocks_are_refused(gateway: Gateway, make_farm: Callable[..., TargetFarm]) -> None:
     farm = make_farm(3)
     prepare(gateway, farm)
     with gateway.serve("v0") as volume:
         handle = volume.connect()
         handle.set_strict_mode(handle.get_strict_mode() & ~(nbd.STRICT_ALIGN | nbd.STRICT_BOUNDS))
         for offset, length in ((100, 512), (512, 100), (511, 1)):
-            for request in (lambda: handle.pread(length, offset),
-                            lambda: handle.pwrite(bytes(length), offset)):
+            for request in (lambda: handle.pread(length, offset), lambda: handle.pwrite(bytes(length), offset)):
                 with pytest.raises(nbd.Error) as refused:
                     request()
                 assert refused.value.errnum == errno.EINVAL
@@ -374,8 +433,9 @@ def test_requests_that_are_not_whole_blocks_are_refused(gateway: Gateway,
 
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(6))
-def test_long_load_with_a_member_lost(gateway: Gateway, make_farm: Callable[..., TargetFarm],
-                                      figure: Callable[..., None], seed: int) -> None:
+def test_long_load_with_a_member_lost(
+    gateway: Gateway, make_farm: Callable[..., TargetFarm], figure: Callable[..., None], seed: int
+) -> None:
     chunk = ("4K", "8K", "32K", "128K", "512K", "1M")[seed]
     count = 3 + seed
     farm = make_farm(count)
@@ -393,11 +453,13 @@ def test_long_load_with_a_member_lost(gateway: Gateway, make_farm: Callable[...,
         assert read_all(handle) == reader.content(without=role)
 
 
-@pytest.mark.parametrize("pair", [
-    pytest.param(pair, marks=pytest.mark.long, id=shape_id(pair))
-    for pair in itertools.combinations(range(6), 2)])
-def test_any_two_members_of_level_6_lost_at_once(gateway: Gateway, make_farm: Callable[..., TargetFarm],
-                                                 figure: Callable[..., None], pair: tuple[int, int]) -> None:
+@pytest.mark.parametrize(
+    "pair",
+    [pytest.param(pair, marks=pytest.mark.long, id=shape_id(pair)) for pair in itertools.combinations(range(6), 2)],
+)
+def test_any_two_members_of_level_6_lost_at_once(
+    gateway: Gateway, make_farm: Callable[..., TargetFarm], figure: Callable[..., None], pair: tuple[int, int]
+) -> None:
     """Killed in the same moment under a verifying load, then brought back, then both again, hanging this time."""
     farm = make_farm(6)
     prepare(gateway, farm, 6, resynced=True)

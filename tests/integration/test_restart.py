@@ -31,13 +31,14 @@ def farm(make_farm: Callable[..., TargetFarm]) -> TargetFarm:
     return make_farm(4)
 
 
-def prepare(gateway: Gateway, farm: TargetFarm, level: int = 5, chunk: str = "16K",
-            *more: str) -> VolumeReader:
+def prepare(gateway: Gateway, farm: TargetFarm, level: int = 5, chunk: str = "16K", *more: str) -> VolumeReader:
     """Volume v0, its parity proven, stopped in order."""
     gateway.create("v0", farm.members(), level, chunk, "--give-up", "2", *more)
     gateway.configure("v0", assembly_wait_seconds=1)
-    wait_until(lambda: (status := gateway.status("v0"))["state"] == "active"
-               and status["regions"]["suspect"] == 0, "the first resync")
+    wait_until(
+        lambda: (status := gateway.status("v0"))["state"] == "active" and status["regions"]["suspect"] == 0,
+        "the first resync",
+    )
     gateway.must("stop", "v0")
     return VolumeReader([farm.backing(number) for number in range(len(farm))])
 
@@ -50,8 +51,9 @@ def spoil(path: Path, seed: int = 1) -> None:
             seed += 1
 
 
-def crash_under_load(volume: Served, shadow: Shadow, seed: int, span: tuple[int, int],
-                     also: Callable[[], None] = lambda: None) -> Load:
+def crash_under_load(
+    volume: Served, shadow: Shadow, seed: int, span: tuple[int, int], also: Callable[[], None] = lambda: None
+) -> Load:
     """SIGKILL of nbdkit with 32 requests in flight."""
 
     def crash() -> None:
@@ -90,8 +92,7 @@ def test_killed_under_load(gateway: Gateway, farm: TargetFarm, level: int) -> No
 
 
 @pytest.mark.parametrize("level", [5, 6, long(1), long(10)])
-def test_wrong_parity_after_a_crash_is_where_the_map_says_dirty(gateway: Gateway, farm: TargetFarm,
-                                                               level: int) -> None:
+def test_wrong_parity_after_a_crash_is_where_the_map_says_dirty(gateway: Gateway, farm: TargetFarm, level: int) -> None:
     """Or copies that differ."""
     reader = prepare(gateway, farm, level)
     shadow = Shadow(reader.size)
@@ -112,8 +113,7 @@ def test_wrong_parity_after_a_crash_is_where_the_map_says_dirty(gateway: Gateway
         assert reader.wrong_rows() == []
 
 
-def test_no_write_before_its_region_is_marked_on_all_members(gateway: Gateway,
-                                                             farm: TargetFarm) -> None:
+def test_no_write_before_its_region_is_marked_on_all_members(gateway: Gateway, farm: TargetFarm) -> None:
     """One member hangs before it has the mark: the others get the mark, and no data before it has too."""
     reader = prepare(gateway, farm, 5, "16K", "--give-up", "20")
     with gateway.serve("v0") as volume:
@@ -123,13 +123,15 @@ def test_no_write_before_its_region_is_marked_on_all_members(gateway: Gateway,
         row = random.Random(4).randbytes(reader.data_chunks * reader.truth.chunk)
         hung = 3
         others = [role for role in range(4) if reader.by_role[role].path != farm.backing(hung)]
-        readable = [number for number in range(reader.data_chunks, 4 * reader.data_chunks)
-                    if reader.role_of_chunk(number) in others]
+        readable = [
+            number
+            for number in range(reader.data_chunks, 4 * reader.data_chunks)
+            if reader.role_of_chunk(number) in others
+        ]
         before = [reader.by_role[role].read(reader.truth.data.offset, reader.truth.chunk) for role in others]
         farm.stop(hung)
         answers: list[int] = []
-        handle.aio_pwrite(row, 0,
-                          completion=lambda error: answers.append(error.value) or 1)
+        handle.aio_pwrite(row, 0, completion=lambda error: answers.append(error.value) or 1)
         wait_until(lambda: handle.poll(0) >= 0 and reader.flagged(DIRTY, others) == {0}, "the mark")
         for number in readable * 20:  # commands that came later are answered: there was time for more
             handle.pread(512, number * reader.truth.chunk)
@@ -189,8 +191,9 @@ def test_clean_stop_leaves_nothing_dirty(gateway: Gateway, farm: TargetFarm) -> 
 
 
 @pytest.mark.parametrize("wiped, level", [long(0, 5), (2, 5), (0, 1), long(2, 6), long(1, 10)])
-def test_a_wiped_member_starts_degraded_and_reads_right(gateway: Gateway, farm: TargetFarm,
-                                                        wiped: int, level: int) -> None:
+def test_a_wiped_member_starts_degraded_and_reads_right(
+    gateway: Gateway, farm: TargetFarm, wiped: int, level: int
+) -> None:
     """As when a disk was replaced, or somebody else wrote over it."""
     reader = prepare(gateway, farm, level)
     role = reader.files[wiped].superblock().role
@@ -213,11 +216,17 @@ def test_a_wiped_member_starts_degraded_and_reads_right(gateway: Gateway, farm: 
     assert farm.backing(wiped).read_bytes() == spoiled, "something was written to a stranger"
 
 
-@pytest.mark.parametrize("level, others, said", [
-    (5, (2,), ("2 of 4 members", "3 are needed")), long(6, (2, 3), ("1 of 4 members", "2 are needed")),
-    long(10, (0,), ("2 of 4 members", "3 are needed"))])
-def test_a_stale_member_is_no_help_until_it_has_caught_up(gateway: Gateway, farm: TargetFarm, level: int,
-                                                          others: tuple[int, ...], said: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(
+    "level, others, said",
+    [
+        (5, (2,), ("2 of 4 members", "3 are needed")),
+        long(6, (2, 3), ("1 of 4 members", "2 are needed")),
+        long(10, (0,), ("2 of 4 members", "3 are needed")),
+    ],
+)
+def test_a_stale_member_is_no_help_until_it_has_caught_up(
+    gateway: Gateway, farm: TargetFarm, level: int, others: tuple[int, ...], said: tuple[str, ...]
+) -> None:
     """Taken away, the volume written, brought back: it does not help a volume to start that lacks others,
     nothing is written to it then, and with those back it is brought up to date."""
     reader = prepare(gateway, farm, level)
@@ -242,8 +251,10 @@ def test_a_stale_member_is_no_help_until_it_has_caught_up(gateway: Gateway, farm
     with gateway.serve("v0") as volume:
         handle = volume.connect()
         shadow.check_and_settle(read_all(handle))
-        volume.wait_status(lambda status: status["state"] == "active" and status["regions"]["suspect"] == 0,
-                           "the stale member to catch up")
+        volume.wait_status(
+            lambda status: status["state"] == "active" and status["regions"]["suspect"] == 0,
+            "the stale member to catch up",
+        )
         load = Load(handle, shadow, seed=2)
         load.run(REQUESTS // 2)
         load.check()
@@ -279,8 +290,9 @@ def test_a_set_older_than_the_gateway_has_run_is_refused(gateway: Gateway, farm:
 
 
 @pytest.mark.parametrize("level, lost", [(5, (1,)), long(6, (1,)), (6, (0, 3)), long(1, (0,)), long(10, (1,))])
-def test_dirty_and_degraded_after_a_crash(gateway: Gateway, farm: TargetFarm, level: int,
-                                          lost: tuple[int, ...]) -> None:
+def test_dirty_and_degraded_after_a_crash(
+    gateway: Gateway, farm: TargetFarm, level: int, lost: tuple[int, ...]
+) -> None:
     """The gateway and members die together under load.  What the missing chunks of rows in flight held can't
     be known from parity: they are errors until overwritten, never silently wrong.  A copy is either."""
     reader = prepare(gateway, farm, level)
@@ -318,10 +330,14 @@ def test_dirty_and_degraded_after_a_crash(gateway: Gateway, farm: TargetFarm, le
 # Two sets of members without one in common, each of which would be enough (DESIGN rule 7)
 
 
-@pytest.mark.parametrize("level, count, lost", [(1, 2, (0,)), long(1, 2, (1,)), long(6, 4, (0, 2)), long(10, 4, (1, 2))],
-                         ids=lambda value: "+".join(map(str, value)) if isinstance(value, tuple) else None)
-def test_the_half_that_was_evicted_is_not_started_alone(gateway: Gateway, make_farm: Callable[..., TargetFarm],
-                                                        level: int, count: int, lost: tuple[int, ...]) -> None:
+@pytest.mark.parametrize(
+    "level, count, lost",
+    [(1, 2, (0,)), long(1, 2, (1,)), long(6, 4, (0, 2)), long(10, 4, (1, 2))],
+    ids=lambda value: "+".join(map(str, value)) if isinstance(value, tuple) else None,
+)
+def test_the_half_that_was_evicted_is_not_started_alone(
+    gateway: Gateway, make_farm: Callable[..., TargetFarm], level: int, count: int, lost: tuple[int, ...]
+) -> None:
     """It calls itself in sync, and nobody there knows better: only this gateway remembers that the other half
     went on without it.  --force takes it as it stands; the other half is then the one that has to follow."""
     farm = make_farm(count)
@@ -365,8 +381,9 @@ def test_the_half_that_was_evicted_is_not_started_alone(gateway: Gateway, make_f
         farm.restart(number)
     with gateway.serve("v0") as volume:
         handle = volume.connect()
-        volume.wait_status(lambda status: status["state"] == "active" and status["regions"]["suspect"] == 0,
-                           "the other half to follow")
+        volume.wait_status(
+            lambda status: status["state"] == "active" and status["regions"]["suspect"] == 0, "the other half to follow"
+        )
         assert handle.pread(512, 0)[:3] == b"old"
     assert reader.wrong_rows() == []
 

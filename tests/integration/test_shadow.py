@@ -13,8 +13,11 @@ MIB = 1 << 20
 
 
 def resident_bytes() -> int:
-    return next(int(line.split()[1]) << 10 for line in Path("/proc/self/status").read_text().splitlines()
-                if line.startswith("VmRSS:"))
+    return next(
+        int(line.split()[1]) << 10
+        for line in Path("/proc/self/status").read_text().splitlines()
+        if line.startswith("VmRSS:")
+    )
 
 
 @pytest.mark.no_sanitizer

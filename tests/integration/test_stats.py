@@ -22,8 +22,10 @@ def stats(volume: Served) -> dict[str, Any]:
 
 
 def histograms(answer: dict[str, Any]) -> list[dict[str, Any]]:
-    return [*answer["commands"].values(),
-            *(member[kind] for member in answer["members"] for kind in ("reads", "writes", "flushes"))]
+    return [
+        *answer["commands"].values(),
+        *(member[kind] for member in answer["members"] for kind in ("reads", "writes", "flushes")),
+    ]
 
 
 @pytest.fixture
@@ -66,7 +68,8 @@ def test_a_known_load_is_counted(volume: Any) -> None:
         lower = sum(count * bound for count, bound in zip(one["buckets"][1:], after["bounds_us"], strict=True))
         assert lower <= one["sum_us"] + one["count"]
     reads = sum(member["reads"]["bytes"] for member in after["members"]) - sum(
-        member["reads"]["bytes"] for member in before["members"])
+        member["reads"]["bytes"] for member in before["members"]
+    )
     assert reads >= 25 * BLOCK
 
     assert [one["step"] for one in after["steps"]] == STEPS
@@ -91,9 +94,21 @@ def test_members_and_their_sessions(volume: Any) -> None:
         assert tcp["rtt_us"] > 0 and tcp["mss_bytes"] > 0
         assert tcp["cwnd_bytes"] >= tcp["mss_bytes"]
         assert tcp["congestion_control"]
-        assert set(tcp) == {"rtt_us", "rtt_var_us", "min_rtt_us", "cwnd_bytes", "mss_bytes", "in_flight_bytes",
-                            "retransmits", "lost", "delivery_bytes_per_second", "pacing_bytes_per_second",
-                            "send_queue_bytes", "receive_queue_bytes", "congestion_control"}
+        assert set(tcp) == {
+            "rtt_us",
+            "rtt_var_us",
+            "min_rtt_us",
+            "cwnd_bytes",
+            "mss_bytes",
+            "in_flight_bytes",
+            "retransmits",
+            "lost",
+            "delivery_bytes_per_second",
+            "pacing_bytes_per_second",
+            "send_queue_bytes",
+            "receive_queue_bytes",
+            "congestion_control",
+        }
 
 
 def test_the_process_and_the_thread(volume: Any) -> None:
@@ -121,8 +136,10 @@ def test_what_a_stopped_member_owes(volume: Any, request: pytest.FixtureRequest)
     row = 2 * 65536
     farm.stop(1)
     try:
-        cookies = [handle.aio_pwrite(nbd.Buffer.from_bytearray(bytearray(os.urandom(row))), number * row)
-                   for number in range(4)]
+        cookies = [
+            handle.aio_pwrite(nbd.Buffer.from_bytearray(bytearray(os.urandom(row))), number * row)
+            for number in range(4)
+        ]
 
         def waiting() -> Any:
             handle.poll(10)  # sends the rest of them

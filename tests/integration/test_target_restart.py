@@ -31,10 +31,12 @@ def restart(farm: TargetFarm, number: int) -> None:
 
 @pytest.mark.parametrize(("level", "members"), [(5, 4), (10, 4), (6, 4)])
 def test_target_daemons_restart_in_turn_and_no_member_loses_its_place(
-        gateway: Gateway, make_farm: Callable[..., TargetFarm], level: int, members: int) -> None:
+    gateway: Gateway, make_farm: Callable[..., TargetFarm], level: int, members: int
+) -> None:
     farm = make_farm(options=[TargetOptions(size_bytes=MEMBER_BYTES, write_cache=False)] * members)
-    reader = prepare(gateway, farm, numbers=tuple(range(members)), level=level, grace_milliseconds=30000,
-                     queue_limit_seconds=60)
+    reader = prepare(
+        gateway, farm, numbers=tuple(range(members)), level=level, grace_milliseconds=30000, queue_limit_seconds=60
+    )
     shadow = Shadow(reader.size)
     with gateway.serve("v0") as volume:
         iraid, handle = Command(gateway, volume), volume.connect()

@@ -22,15 +22,23 @@ from iraid_dev.stack.private_gateway import ROOT, Gateway, Served, call, wait_un
 BLOCK = 4096
 COMMANDS = 50
 # In a mount namespace of its own, since tracefs may not be mounted here.
-MOUNTED = ("unshare", "--mount", "sh", "-c",
-           'mountpoint -q /sys/kernel/tracing || mount -t tracefs tracefs /sys/kernel/tracing; exec "$@"', "sh")
+MOUNTED = (
+    "unshare",
+    "--mount",
+    "sh",
+    "-c",
+    'mountpoint -q /sys/kernel/tracing || mount -t tracefs tracefs /sys/kernel/tracing; exec "$@"',
+    "sh",
+)
 
 pytestmark = pytest.mark.long
 
 
 @pytest.fixture(autouse=True)
 def _uprobes() -> None:
-    there = subprocess.run([*MOUNTED, "test", "-e", "/sys/kernel/tracing/uprobe_events"], check=False, capture_output=True)
+    there = subprocess.run(
+        [*MOUNTED, "test", "-e", "/sys/kernel/tracing/uprobe_events"], check=False, capture_output=True
+    )
     if there.returncode != 0:
         pytest.skip("this kernel has no uprobes")
 
@@ -40,8 +48,12 @@ class Traced:
 
     def steps(self) -> dict[str, tuple[int, int]]:
         """Step -> count and microseconds."""
-        return {name: (int(count), int(total)) for name, count, total in re.findall(
-            r"^@(\w+)_us: count (\d+), average \d+, total (\d+)", self.output, re.MULTILINE)}
+        return {
+            name: (int(count), int(total))
+            for name, count, total in re.findall(
+                r"^@(\w+)_us: count (\d+), average \d+, total (\d+)", self.output, re.MULTILINE
+            )
+        }
 
 
 @contextmanager
@@ -49,8 +61,13 @@ def tracing(library: Path) -> Iterator[Traced]:
     if shutil.which("bpftrace") is None:
         pytest.skip("bpftrace is not installed: scripts/deps --long")
     program = subprocess.Popen(
-        [*MOUNTED, "bpftrace", "-B", "line", str(ROOT / "scripts/trace/steps.bt"), str(library)], text=True,
-        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True)
+        [*MOUNTED, "bpftrace", "-B", "line", str(ROOT / "scripts/trace/steps.bt"), str(library)],
+        text=True,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )
     traced = Traced()
     said = []
     try:
@@ -106,7 +123,8 @@ def test_bpftrace_sees_what_the_handler_counts(gateway: Gateway, make_farm: Call
         expected = {step: (after[step][0] - before[step][0], after[step][1] - before[step][1]) for step in after}
         found = traced.steps()
         assert {step: count for step, (count, _) in found.items()} == {
-            step: count for step, (count, _) in expected.items() if count}
+            step: count for step, (count, _) in expected.items() if count
+        }
         assert expected["ring"][0] == expected["complete"][0] == 2 * COMMANDS + 2
         # The tracer's clock and ours are read at places that are a little apart.
         for step in ("read", "write", "flush"):
@@ -122,7 +140,11 @@ def test_perf_counts_them_too(gateway: Gateway, make_farm: Callable[..., TargetF
         before = counted(volume)
         program = subprocess.Popen(
             [*MOUNTED, str(ROOT / "scripts/trace/steps-perf"), "--seconds", "2", "--handler", str(library(volume))],
-            text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+            text=True,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )
         while program.poll() is None:  # before, while and after it records
             handle.pwrite(os.urandom(BLOCK), 0)
             handle.pread(BLOCK, 1 << 20)

@@ -21,7 +21,8 @@ def verdict(gateway: Gateway, volume: Served) -> dict[str, object]:
 
 @pytest.mark.once
 def test_a_member_dies_and_returns_before_the_eyes_of_who_watches(
-        gateway: Gateway, make_farm: Callable[..., TargetFarm], tmp_path: Path) -> None:
+    gateway: Gateway, make_farm: Callable[..., TargetFarm], tmp_path: Path
+) -> None:
     farm = make_farm(4)
     gateway.create("v0", farm.members(), 5, "64K", "--give-up", "1")
     gateway.must("wait", "v0")
@@ -42,12 +43,16 @@ def test_a_member_dies_and_returns_before_the_eyes_of_who_watches(
         text = next(mails.iterdir()).read_text()
         assert "Subject: [iraid" in text and "v0 now: DEGRADED" in text
         doctor = gateway.iraid("doctor", "--json", "--socket", volume.control)
-        assert doctor.status == 2 and any(farm.portal(1) in one["text"] for one in doctor.json["findings"]
-                                          if (one["check"], one["grade"]) == ("portals", "bad"))
+        assert doctor.status == 2 and any(
+            farm.portal(1) in one["text"]
+            for one in doctor.json["findings"]
+            if (one["check"], one["grade"]) == ("portals", "bad")
+        )
         check_support(gateway, volume, farm, tmp_path)
         farm.restart(1)
-        volume.wait_status(lambda status: status["state"] == "active" and not status["regions"]["suspect"],
-                           "the member's return")
+        volume.wait_status(
+            lambda status: status["state"] == "active" and not status["regions"]["suspect"], "the member's return"
+        )
         assert verdict(gateway, volume)["word"] == "OK"
         monitor.terminate()
         assert monitor.wait(20) == 0
@@ -56,7 +61,8 @@ def test_a_member_dies_and_returns_before_the_eyes_of_who_watches(
 
 
 def test_a_volume_whose_file_has_a_fault_blinds_nobody_for_the_others(
-        gateway: Gateway, make_farm: Callable[..., TargetFarm], tmp_path: Path) -> None:
+    gateway: Gateway, make_farm: Callable[..., TargetFarm], tmp_path: Path
+) -> None:
     farm = make_farm(6)
     gateway.create("v0", farm.members()[:3])
     gateway.create("v1", farm.members()[3:])
@@ -74,8 +80,11 @@ def test_a_volume_whose_file_has_a_fault_blinds_nobody_for_the_others(
     assert health.status == 2 and "DEGRADED" in health.out and "give_upp" in health.out
     assert gateway.iraid("status", "v0", "--health").status == 1
     assert gateway.iraid("status", "v1", "--health").status == 2
-    found = [(one["grade"], one["text"]) for one in gateway.iraid("doctor", "--json").json["findings"]
-             if one["check"] == "volumes"]
+    found = [
+        (one["grade"], one["text"])
+        for one in gateway.iraid("doctor", "--json").json["findings"]
+        if one["check"] == "volumes"
+    ]
     assert [grade for grade, _ in found] == ["warning", "bad"]
     assert "v0 is DEGRADED" in found[0][1] and "v1 is FAILED" in found[1][1]
     check_told(gateway, tmp_path)
@@ -111,7 +120,7 @@ def check_top(gateway: Gateway, volume: Served, handle: object) -> None:
         load.join(30)
     intervals = [json.loads(line) for line in shown.out.splitlines()]
     for interval in intervals:
-        one, = interval["volumes"]
+        (one,) = interval["volumes"]
         assert one["write"]["per_second"] > 0 and one["read"]["per_second"] == 0
         assert abs(one["write"]["bytes_per_second"] - 65536 * one["write"]["per_second"]) <= 2 * 65536
         assert 0 < one["write"]["mean_us"] and 0 < one["write"]["p99_us"]
@@ -130,8 +139,22 @@ def start_monitor(gateway: Gateway, volume: Served, folder: Path) -> tuple[Path,
     sendmail.write_text(f"#!/bin/sh\ncat > {folder}/mail && mv {folder}/mail {mails}/$$\n")
     sendmail.chmod(0o755)
     monitor = subprocess.Popen(
-        [PYTHON, str(IRAID), "monitor", "--socket", str(volume.control), "--mail", "root", "--sendmail", str(sendmail),
-         "--burst", "0.2"], env=gateway.environment(), text=True)
+        [
+            PYTHON,
+            str(IRAID),
+            "monitor",
+            "--socket",
+            str(volume.control),
+            "--mail",
+            "root",
+            "--sendmail",
+            str(sendmail),
+            "--burst",
+            "0.2",
+        ],
+        env=gateway.environment(),
+        text=True,
+    )
     state = gateway.state / "monitor.json"
     wait_until(lambda: state.exists() and json.loads(state.read_text())["instance"], "the monitor to have begun")
     return mails, monitor
@@ -143,8 +166,11 @@ def check_support(gateway: Gateway, volume: Served, farm: TargetFarm, folder: Pa
     missing = {part["path"] for part in made["parts"] if part["error"]}
     assert not missing & {"status.json", "stats.json", "events.txt", "superblocks.json", "doctor.json", "paths.json"}
     with tarfile.open(archive) as opened:
-        texts = {Path(one.name).name: opened.extractfile(one).read().decode()  # type: ignore[union-attr]
-                 for one in opened if one.isfile()}
+        texts = {
+            Path(one.name).name: opened.extractfile(one).read().decode()  # type: ignore[union-attr]
+            for one in opened
+            if one.isfile()
+        }
     blocks = json.loads(texts["superblocks.json"])
     roles = {name: one["superblock"]["role"] for name, one in blocks.items() if "superblock" in one}
     assert roles == {farm.member(number): number for number in (0, 2, 3)}

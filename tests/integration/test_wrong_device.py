@@ -69,7 +69,9 @@ def present_by_second_name(farm: TargetFarm, number: int) -> None:
     target = farm.targets[number]
     tid = ("--tid", str(target.tid + 1))
     farm.admin(number, "--mode", "target", "--op", "new", *tid, "--targetname", f"{target.iqn}-b")
-    farm.admin(number, "--mode", "logicalunit", "--op", "new", *tid, "--lun", str(LUN), "--backing-store", str(target.backing))
+    farm.admin(
+        number, "--mode", "logicalunit", "--op", "new", *tid, "--lun", str(LUN), "--backing-store", str(target.backing)
+    )
     farm.admin(number, "--mode", "target", "--op", "bind", *tid, "--initiator-address", "ALL")
 
 
@@ -123,7 +125,9 @@ def test_removing_another_name_of_a_member_does_not_wipe_the_member(gateway: Gat
     gateway.must("start", "v0", "--timeout", "15")
     for number in (0, 1):
         present_by_second_name(farm, number)
-    wait_until(lambda: all("UUID" in devices(gateway)[name]["reason"] for name in names), "the other names to be looked at")
+    wait_until(
+        lambda: all("UUID" in devices(gateway)[name]["reason"] for name in names), "the other names to be looked at"
+    )
 
     for name in names:
         ran = gateway.must("remove", "v0", name, "--wipe")

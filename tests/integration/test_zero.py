@@ -46,9 +46,16 @@ def one_request(handle: nbd.NBD, wanted: bytearray, draw: random.Random, block: 
 
 
 @pytest.mark.parametrize("thin", [False, True], ids=["thick", "thin"])
-@pytest.mark.parametrize(("level", "chunk", "count", "block"), [(5, "64K", 4, 512), (5, "16K", 3, 4096), (0, "4K", 2, 512)])
+@pytest.mark.parametrize(
+    ("level", "chunk", "count", "block"), [(5, "64K", 4, 512), (5, "16K", 3, 4096), (0, "4K", 2, 512)]
+)
 def test_what_is_zeroed_reads_as_zeros_and_parity_stays_true(
-    gateway: Gateway, make_farm: Callable[..., TargetFarm], level: int, chunk: str, count: int, block: int,
+    gateway: Gateway,
+    make_farm: Callable[..., TargetFarm],
+    level: int,
+    chunk: str,
+    count: int,
+    block: int,
     thin: bool,
 ) -> None:
     farm = make_farm(count, block_bytes=block)

@@ -72,13 +72,17 @@ class Watched:
 
 
 @contextmanager
-def watched(gateway: Gateway, make_farm: Callable[..., TargetFarm], folder: Path, name: str = "v0",
-            member_bytes: int = 64 * MIB) -> Iterator[Watched]:
+def watched(
+    gateway: Gateway, make_farm: Callable[..., TargetFarm], folder: Path, name: str = "v0", member_bytes: int = 64 * MIB
+) -> Iterator[Watched]:
     """P-iRAID of four targets with its parity proven, in nbdkit; a fifth target is left over."""
     farm = make_farm(5, size_bytes=member_bytes)
     gateway.create(name, farm.members()[:4], 5, "64K", "--give-up", "1")
-    wait_until(lambda: (status := gateway.status(name))["state"] == "active"
-               and status["regions"]["suspect"] == 0, "the first resync", 60)
+    wait_until(
+        lambda: (status := gateway.status(name))["state"] == "active" and status["regions"]["suspect"] == 0,
+        "the first resync",
+        60,
+    )
     gateway.must("stop", name)
     with gateway.serve(name) as served:
         served.wait_status(lambda status: status["state"] == "active", "the volume to be active")

@@ -15,16 +15,20 @@ class GuestGone(Exception):
     """No answer, or the guest has ended."""
 
 
-def call(folder: Path, command: str, given: bytes = b"", seconds: float = 120.0,
-         alive: Callable[[], bool] = lambda: True) -> tuple[int, bytes, bytes]:
+def call(
+    folder: Path, command: str, given: bytes = b"", seconds: float = 120.0, alive: Callable[[], bool] = lambda: True
+) -> tuple[int, bytes, bytes]:
     """Exit status, output and errors of a command, which is given to bash."""
     name = folder / uuid.uuid4().hex
     name.with_suffix(".input").write_bytes(given)
     name.with_suffix(".command").write_text(command)
     name.with_suffix(".ready").touch()
     wait_for(name.with_suffix(".status"), f"the end of {command[:200]}", seconds, alive)
-    return (int(name.with_suffix(".status").read_text()), name.with_suffix(".output").read_bytes(),
-            name.with_suffix(".error").read_bytes())
+    return (
+        int(name.with_suffix(".status").read_text()),
+        name.with_suffix(".output").read_bytes(),
+        name.with_suffix(".error").read_bytes(),
+    )
 
 
 def wait_for(path: Path, what: str, seconds: float, alive: Callable[[], bool] = lambda: True) -> None:

@@ -41,10 +41,33 @@ class Boot:
 def boot(image: Path, state: Path, script: str, *words: str | Path, options: tuple[str, ...] = ()) -> Boot:
     """script: of tests/lab/guest; it is given the repository, then `words`."""
     done = subprocess.run(
-        [str(ROOT / "scripts/lab"), "--systemd", "--persist", str(image), "--persist-size", "2G", "--memory", "2G",
-         "--state", str(state), "--timeout", str(BOOT_SECONDS_MAX), "--off-timeout", str(OFF_SECONDS_MAX), *options,
-         "--", str(GUEST / script), str(ROOT), *map(str, words)],
-        stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, cwd=ROOT)
+        [
+            str(ROOT / "scripts/lab"),
+            "--systemd",
+            "--persist",
+            str(image),
+            "--persist-size",
+            "2G",
+            "--memory",
+            "2G",
+            "--state",
+            str(state),
+            "--timeout",
+            str(BOOT_SECONDS_MAX),
+            "--off-timeout",
+            str(OFF_SECONDS_MAX),
+            *options,
+            "--",
+            str(GUEST / script),
+            str(ROOT),
+            *map(str, words),
+        ],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=ROOT,
+    )
     figures: dict[str, float] = {}
     for line in done.stdout.splitlines():
         if line.startswith("figures "):

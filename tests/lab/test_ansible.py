@@ -36,8 +36,10 @@ NODE = f"iscsiadm -m node -T {IQN} -p 127.0.0.9:3261"
 
 pytestmark = [
     pytest.mark.long,
-    pytest.mark.skipif(not all(map(shutil.which, PROGRAMS)),
-                       reason=f"one of {', '.join(PROGRAMS)} is not installed; run scripts/deps --long"),
+    pytest.mark.skipif(
+        not all(map(shutil.which, PROGRAMS)),
+        reason=f"one of {', '.join(PROGRAMS)} is not installed; run scripts/deps --long",
+    ),
     pytest.mark.timeout(PACKAGE_SECONDS_MAX + LAB_SECONDS_MAX),
 ]
 
@@ -84,16 +86,34 @@ class Controller:
         file = self.folder / "vars.json"
         file.write_text(json.dumps(self.variables))
         environment = os.environ | {
-            "ANSIBLE_ROLES_PATH": str(ROOT / "packaging/ansible/roles"), "ANSIBLE_NOCOLOR": "1",
-            "ANSIBLE_HOME": str(self.folder), "ANSIBLE_LOCAL_TEMP": str(self.folder / "tmp"),
-            "ANSIBLE_REMOTE_TEMP": "/tmp/ansible", "ANSIBLE_PIPELINING": "1",
+            "ANSIBLE_ROLES_PATH": str(ROOT / "packaging/ansible/roles"),
+            "ANSIBLE_NOCOLOR": "1",
+            "ANSIBLE_HOME": str(self.folder),
+            "ANSIBLE_LOCAL_TEMP": str(self.folder / "tmp"),
+            "ANSIBLE_REMOTE_TEMP": "/tmp/ansible",
+            "ANSIBLE_PIPELINING": "1",
             "ANSIBLE_CONNECTION_PLUGINS": str(HERE / "ansible/connection_plugins"),
-            "IRAID_LAB_SHARE": str(self.guest.share)}
+            "IRAID_LAB_SHARE": str(self.guest.share),
+        }
         begin = time.monotonic()
         done = subprocess.run(
-            ["ansible-playbook", "-i", str(HERE / "ansible/inventory.yml"), str(HERE / "ansible/site.yml"), "-e",
-             f"@{file}", *options], cwd=self.folder, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT, text=True, check=False)
+            [
+                "ansible-playbook",
+                "-i",
+                str(HERE / "ansible/inventory.yml"),
+                str(HERE / "ansible/site.yml"),
+                "-e",
+                f"@{file}",
+                *options,
+            ],
+            cwd=self.folder,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
         self.said.append(done.stdout)
         assert done.returncode == 0, done.stdout
         changes = sum(map(int, re.findall(r" changed=(\d+)", done.stdout)))
@@ -106,7 +126,7 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = Path(os.environ.get("IRAID_PACKAGES") or tmp_path_factory.mktemp("packages"))
     if not list(folder.glob("iraid_*.deb")):
         subprocess.run([str(ROOT / "scripts/package"), "deb", "--output", str(folder)], cwd=ROOT, check=True)
-    found, = folder.glob("iraid_*.deb")
+    (found,) = folder.glob("iraid_*.deb")
     return found
 
 
@@ -116,9 +136,26 @@ def guest(tmp_path: Path) -> Iterator[Guest]:
     share.mkdir()
     with (tmp_path / "lab.log").open("wb") as log:
         lab = subprocess.Popen(
-            [str(ROOT / "scripts/lab"), "--systemd", "--memory", "2G", "--state", str(tmp_path / "lab"), "--share",
-             str(share), "--timeout", str(LAB_SECONDS_MAX), "--", str(GUEST / "agent"), str(share)],
-            stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=ROOT)
+            [
+                str(ROOT / "scripts/lab"),
+                "--systemd",
+                "--memory",
+                "2G",
+                "--state",
+                str(tmp_path / "lab"),
+                "--share",
+                str(share),
+                "--timeout",
+                str(LAB_SECONDS_MAX),
+                "--",
+                str(GUEST / "agent"),
+                str(share),
+            ],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            cwd=ROOT,
+        )
     made = Guest(share, lab)
     try:
         agent.wait_for(share / "up", "the agent's start", BOOT_SECONDS_MAX, made.alive)
@@ -149,9 +186,11 @@ def make_disks(guest: Guest) -> None:
     guest.run("rm -f /usr/sbin/policy-rc.d")
     guest.run("systemctl is-active --quiet tgt || systemctl start tgt; modprobe loop; mkdir -p /var/lib/members")
     for number in range(1, 5):
-        guest.run(f"truncate -s 128M /var/lib/members/{number}.img; "
-                  f"[ -b /dev/loop{number} ] || mknod /dev/loop{number} b 7 {number}; "
-                  f"losetup /dev/loop{number} /var/lib/members/{number}.img")
+        guest.run(
+            f"truncate -s 128M /var/lib/members/{number}.img; "
+            f"[ -b /dev/loop{number} ] || mknod /dev/loop{number} b 7 {number}; "
+            f"losetup /dev/loop{number} /var/lib/members/{number}.img"
+        )
 
 
 def log_in(guest: Guest) -> str:
@@ -163,8 +202,10 @@ def log_in(guest: Guest) -> str:
         guest.run(f"{NODE} -o update -n node.session.auth.{name} -v {value}")
     guest.run(f"{NODE} --login")
     deadline = time.monotonic() + 60
-    find = (f"for s in /sys/class/iscsi_session/session*; do [ $(cat $s/targetname) != {IQN} ] || "
-            "ls $s/device/target*/*/block; done")
+    find = (
+        f"for s in /sys/class/iscsi_session/session*; do [ $(cat $s/targetname) != {IQN} ] || "
+        "ls $s/device/target*/*/block; done"
+    )
     while not (found := guest.attempt(find)[1].strip()).startswith("sd"):
         assert time.monotonic() < deadline, f"no disk of {IQN}: {found}"
     return f"/dev/{found}"
@@ -195,9 +236,11 @@ def test_from_nothing_to_a_file_system_and_changes_under_it(controller: Controll
     assert {"40s"} == {key["value"] for key in keys if key["key"] == "queue_limit"}
 
     disk = log_in(guest)
-    guest.run(f"mkfs.ext4 -q -E nodiscard {disk} && mkdir -p /mnt/v0 && mount {disk} /mnt/v0 && "
-              f"cp -r {ROOT}/handler {ROOT}/docs /mnt/v0/ && cd /mnt/v0 && "
-              "find . -type f -print0 | sort -z | xargs -0 sha256sum >/tmp/sums && sync -f /mnt/v0")
+    guest.run(
+        f"mkfs.ext4 -q -E nodiscard {disk} && mkdir -p /mnt/v0 && mount {disk} /mnt/v0 && "
+        f"cp -r {ROOT}/handler {ROOT}/docs /mnt/v0/ && cd /mnt/v0 && "
+        "find . -type f -print0 | sort -z | xargs -0 sha256sum >/tmp/sums && sync -f /mnt/v0"
+    )
 
     # What was just seen to be unchanged is left out from here on: each module takes seconds in the guest.
     controller.variables |= {"iraid_packages": [], "iraid_manage_services": False}
@@ -210,8 +253,11 @@ def test_from_nothing_to_a_file_system_and_changes_under_it(controller: Controll
 
     # A member of LIO is replaced by one of tgt, under the mounted file system.
     guest.run("iraid wait v0 --timeout 100")
-    replacing = {"members": "{{ lio_members + ['" + NEW + "'] }}", "iraid_wait": True,
-                 "iraid_replace": [{"volume": "v0", "old": OLD, "new": NEW}]}
+    replacing = {
+        "members": "{{ lio_members + ['" + NEW + "'] }}",
+        "iraid_wait": True,
+        "iraid_replace": [{"volume": "v0", "old": OLD, "new": NEW}],
+    }
     assert play("check of replacing", "--check", "--limit", "gateways", **replacing) == 1
     assert OLD in [one["member"] for one in guest.status()["members"]]
     assert play("replacing", "--limit", "gateways") == 1
@@ -226,8 +272,10 @@ def test_from_nothing_to_a_file_system_and_changes_under_it(controller: Controll
         guest.run(f"truncate -s 192M /var/lib/members/{number}.img && losetup --set-capacity /dev/loop{number}")
     assert play("a larger file", "--limit", "backend5", tgt_size="192M") == 1
     guest.run("systemctl restart tgt")
-    guest.wait_until(lambda now: now["state"] == "active" and all(one["link"] == "open" for one in now["members"]),
-                     "the restarted member to be back")
+    guest.wait_until(
+        lambda now: now["state"] == "active" and all(one["link"] == "open" for one in now["members"]),
+        "the restarted member to be back",
+    )
     before = guest.status()["size_bytes"]
     assert play("check of growing", "--check", "--limit", "gateways", iraid_grow=True) == 1
     assert guest.status()["size_bytes"] == before
@@ -244,8 +292,10 @@ def test_from_nothing_to_a_file_system_and_changes_under_it(controller: Controll
     journal = guest.run("journalctl -b --no-pager")
     for secret in SECRETS:
         assert secret not in journal and not any(secret in said for said in controller.said)
-    modes = guest.run("stat -c %a:%U /etc/iraid/secrets/* /etc/rtslib-fb-target/saveconfig.json "
-                      "/etc/tgt/conf.d/iraid-*.conf | sort -u")
+    modes = guest.run(
+        "stat -c %a:%U /etc/iraid/secrets/* /etc/rtslib-fb-target/saveconfig.json "
+        "/etc/tgt/conf.d/iraid-*.conf | sort -u"
+    )
     assert modes == "600:root"
 
     # No longer the inventory's, it stays; deleted with the word only.

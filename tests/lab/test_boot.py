@@ -39,6 +39,7 @@ def show(capsys):
     def show(boot: systems.Boot) -> None:
         with capsys.disabled():
             print(f"\n    {boot.figures}, off after {boot.off_seconds} s")
+
     return show
 
 
@@ -47,7 +48,9 @@ SHUTDOWN_SECONDS_MAX = 90
 
 
 @pytest.mark.parametrize("members", ["answering", "silent"])
-@pytest.mark.parametrize("unit", ["none", "tcmu-runner", "rtslib-fb-targetctl", "own-initiator", "members-network", "dbus"])
+@pytest.mark.parametrize(
+    "unit", ["none", "tcmu-runner", "rtslib-fb-targetctl", "own-initiator", "members-network", "dbus"]
+)
 def test_a_shutdown_ends_whichever_service_stops_first(image, tmp_path, show, unit, members):
     """Under load; and the gateway is whole when it is booted again."""
     first = systems.boot(image, tmp_path / "first", "stop-first", unit, members).good()

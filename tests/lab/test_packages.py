@@ -33,8 +33,17 @@ pytestmark = [
 
 
 def run(*words: str | Path, seconds: int = 1200, **options: object) -> str:
-    done = subprocess.run([str(word) for word in words], stdin=subprocess.DEVNULL, text=True, cwd=ROOT,
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=seconds, check=False, **options)
+    done = subprocess.run(
+        [str(word) for word in words],
+        stdin=subprocess.DEVNULL,
+        text=True,
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        timeout=seconds,
+        check=False,
+        **options,
+    )
     assert done.returncode == 0, f"{' '.join(map(str, words))}: status {done.returncode}\n{done.stdout[-6000:]}"
     return done.stdout
 
@@ -96,15 +105,33 @@ def newer(packages: Packages, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def in_clean_debian(root: Path, state: Path, shown: list[Path], *words: str | Path) -> str:
     shows = [f"--show={path}" for path in (GUEST, *shown)]
     # What it writes is in three quarters of its memory: the system that is added, and 2 GiB of members.
-    return run("scripts/lab", "--systemd", "--root", root, "--memory", "6G", "--state", state,
-               "--timeout", "900", *shows, "--", *words)
+    return run(
+        "scripts/lab",
+        "--systemd",
+        "--root",
+        root,
+        "--memory",
+        "6G",
+        "--state",
+        state,
+        "--timeout",
+        "900",
+        *shows,
+        "--",
+        *words,
+    )
 
 
 def test_lintian_has_no_complaint(packages):
     changes = list(packages.folder.glob("iraid_*.changes"))
     assert len(changes) == 1
-    done = subprocess.run(["lintian", "--allow-root", "--fail-on", "warning,error", changes[0]],
-                          capture_output=True, text=True, check=False, timeout=600)
+    done = subprocess.run(
+        ["lintian", "--allow-root", "--fail-on", "warning,error", changes[0]],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=600,
+    )
     assert (done.returncode, done.stdout) == (0, ""), done.stdout + done.stderr
 
 
@@ -132,7 +159,7 @@ def test_rpm_packages_hold_what_debian_s_do(packages, tmp_path):
     run("scripts/package", "rpm", "--output", tmp_path, "--headers", packages.folder / "tcmu-headers")
 
     for name in NAMES:
-        rpm, = (path for path in tmp_path.glob(f"{name}-[0-9]*.rpm") if ".src." not in path.name)
+        (rpm,) = (path for path in tmp_path.glob(f"{name}-[0-9]*.rpm") if ".src." not in path.name)
         inside = set(run("rpm", "--query", "--list", "--package", rpm).split())
         wanted = {path for path, mode in packages.files(name).items() if not mode.startswith("d")}
         assert names_of(inside) >= names_of(wanted), name
@@ -145,8 +172,9 @@ def names_of(paths: set[str]) -> set[str]:
 
 
 def test_the_scripts_keep_what_is_the_administrator_s_and_a_purge_leaves_no_trace(packages, newer, clean_debian):
-    output = run("unshare", "--mount", "--net", "--pid", "--fork", GUEST / "package-chroot", clean_debian,
-                 packages.folder, newer)
+    output = run(
+        "unshare", "--mount", "--net", "--pid", "--fork", GUEST / "package-chroot", clean_debian, packages.folder, newer
+    )
     assert "package-chroot: all as it must be" in output
 
 
@@ -162,8 +190,11 @@ def test_from_a_clean_debian_to_a_file_system_by_the_quick_start(packages, clean
     files = " ".join(map(str, packages.debs()))
     script = ["set -e", f"cp {files} /root/", "cd /root", "begin=$(cut -d. -f1 /proc/uptime)"]
     for block in blocks:
-        script += [f"echo '+++ {block} {block.heading}'", block.text,
-                   'echo "+++ after $(($(cut -d. -f1 /proc/uptime) - begin)) s"']
+        script += [
+            f"echo '+++ {block} {block.heading}'",
+            block.text,
+            'echo "+++ after $(($(cut -d. -f1 /proc/uptime) - begin)) s"',
+        ]
     (tmp_path / "typed").write_text("\n".join(script))
 
     output = in_clean_debian(clean_debian, tmp_path / "state", [packages.folder, tmp_path], "bash", tmp_path / "typed")
@@ -180,8 +211,9 @@ def test_from_a_clean_debian_to_a_file_system_by_the_quick_start(packages, clean
 
 def test_installed_upgraded_removed_and_purged(packages, newer, clean_debian, tmp_path):
     begin = time.monotonic()
-    output = in_clean_debian(clean_debian, tmp_path / "state", [packages.folder, newer],
-                             GUEST / "package-cycle", packages.folder, newer)
+    output = in_clean_debian(
+        clean_debian, tmp_path / "state", [packages.folder, newer], GUEST / "package-cycle", packages.folder, newer
+    )
     assert "package-cycle: all as it must be" in output
     print(f"{time.monotonic() - begin:.0f} s")
 
@@ -190,6 +222,15 @@ def test_the_installed_package_passes_end_to_end_tests(packages):
     """In the lab's overlay of this machine, which has what the tests need."""
     install = f"dpkg --install --force-confnew {packages.deb('iraid')}"
     tests = f"/usr/bin/python3 -m pytest -p no:cacheprovider -q -rs {' '.join(END_TO_END)}"
-    output = run("scripts/lab", "--timeout", "900", "--env", "IRAID_BUILD_DIR=installed", "--",
-                 "sh", "-c", f"{install} && {tests}")
+    output = run(
+        "scripts/lab",
+        "--timeout",
+        "900",
+        "--env",
+        "IRAID_BUILD_DIR=installed",
+        "--",
+        "sh",
+        "-c",
+        f"{install} && {tests}",
+    )
     assert re.search(r"^\d+ passed", output, re.MULTILINE), output[-4000:]

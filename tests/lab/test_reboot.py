@@ -14,10 +14,13 @@ pytestmark = [
 ]
 
 
-@pytest.mark.parametrize("end", [
-    pytest.param([], id="shut down in order", marks=pytest.mark.long),
-    pytest.param(["--power-cut"], id="power cut", marks=pytest.mark.long),
-])
+@pytest.mark.parametrize(
+    "end",
+    [
+        pytest.param([], id="shut down in order", marks=pytest.mark.long),
+        pytest.param(["--power-cut"], id="power cut", marks=pytest.mark.long),
+    ],
+)
 def test_the_lun_is_back_with_its_data_after_a_reboot(tmp_path, end):
     image = tmp_path / "disk.img"
 

@@ -17,8 +17,7 @@ BUILD_SECONDS = 240
 
 
 def simulate(*arguments: str, seconds: int = 120) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([SIMULATE, *arguments], capture_output=True, text=True, check=False,
-                          timeout=seconds)
+    return subprocess.run([SIMULATE, *arguments], capture_output=True, text=True, check=False, timeout=seconds)
 
 
 @pytest.fixture(scope="module")
@@ -93,8 +92,9 @@ def test_unknown_mutants_and_bad_ranges_are_named():
 
 @pytest.mark.skipif(not (BUILD / "handler/libiraid_engine.a").exists(), reason="no product build here")
 def test_the_product_holds_no_mistake_that_can_be_switched_on():
-    names = subprocess.run(["nm", BUILD / "handler/libiraid_engine.a"], capture_output=True, text=True,
-                           check=True).stdout
+    names = subprocess.run(
+        ["nm", BUILD / "handler/libiraid_engine.a"], capture_output=True, text=True, check=True
+    ).stdout
     assert "engine_run" in names
     assert "mutant_active" not in names
 
@@ -108,9 +108,12 @@ def test_thousands_of_seeds_are_clean():
 
 def test_steered_lives_meet_what_others_hardly_ever_do():
     """Faults of members while a volume is being stopped: nothing but steering makes them meet."""
+
     def met(*options: str) -> list[int]:
         out = simulate("--seeds", "1..100", "--coverage", "--quiet", *options).stdout
-        return [sum(map(int, row.split()[:10])) for row in re.findall(r"^stop: [a-z ]+?((?: +\d+)+)$", out, re.MULTILINE)]
+        return [
+            sum(map(int, row.split()[:10])) for row in re.findall(r"^stop: [a-z ]+?((?: +\d+)+)$", out, re.MULTILINE)
+        ]
 
     assert sum(met("--without", "steered")) < 5
     steered = met("--with", "steered")

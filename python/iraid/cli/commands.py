@@ -58,8 +58,12 @@ class LevelType(click.ParamType):
     def convert(self, value: Any, param: Any, ctx: Any) -> int:
         level = _LEVELS.get(str(value).lower())
         if level is None:
-            self.fail(f"'{value}' is not a level: 0 (S-iRAID, striped), 1 (copies), 5 (P-iRAID, parity), "
-                      "6 (two parities) or 10 (striped copies)", param, ctx)
+            self.fail(
+                f"'{value}' is not a level: 0 (S-iRAID, striped), 1 (copies), 5 (P-iRAID, parity), "
+                "6 (two parities) or 10 (striped copies)",
+                param,
+                ctx,
+            )
         return level
 
 
@@ -86,12 +90,16 @@ def checked(parse: Callable[[str], Any]) -> Callable[..., Any]:
     return callback
 
 
-@click.group(context_settings=_SETTINGS, no_args_is_help=True, epilog="""\b
+@click.group(
+    context_settings=_SETTINGS,
+    no_args_is_help=True,
+    epilog="""\b
 Examples:
   iraid discover 10.0.0.1
   iraid create v0 --level 5 10.0.0.{1,2,3,4}/iqn.2026-01.org.example:disk/0
   iraid export v0 --iqn iqn.2026-01.org.example:v0 --acl iqn.1993-08.org.debian:01:abc
-  iraid status v0""")
+  iraid status v0""",
+)
 @click.version_option(__version__, message="iraid %(version)s")
 @click.option("--socket", metavar="PATH", help=f"Control socket [IRAID_SOCKET, {SOCKET_DEFAULT}].")
 @click.pass_context
@@ -133,23 +141,34 @@ def command(*options: Any, examples: str) -> Callable[[Callable[..., None]], cli
 def _goes_on(command_name: str, volume: str) -> IraidError:
     """Interrupted, when the handler had the request."""
     whose = f" of volume {volume}" if volume else ""
-    return IraidError(f"interrupted: the handler goes on with {command_name}{whose}",
-                      f"see how it ends: iraid list; iraid status {volume}".rstrip(), kind="interrupted")
+    return IraidError(
+        f"interrupted: the handler goes on with {command_name}{whose}",
+        f"see how it ends: iraid list; iraid status {volume}".rstrip(),
+        kind="interrupted",
+    )
 
 
 NAME = click.argument("name", shell_complete=completion.volumes)
 CHAP_FILE = click.option(
-    "--chap-file", type=click.Path(path_type=Path), metavar="FILE",
-    help="Secrets file for the targets: line 1 user, line 2 secret, mode 0600.")
+    "--chap-file",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Secrets file for the targets: line 1 user, line 2 secret, mode 0600.",
+)
 INITIATOR = click.option(
-    "--initiator", metavar="IQN", callback=checked(export_plan.parse_iqn),
-    help="Initiator name for the login to the targets.")
-SAVE = click.option("--save/--no-save", default=True, show_default=True,
-                    help="Save the change in LIO's configuration, for the next boot (saveconfig.json).")
+    "--initiator",
+    metavar="IQN",
+    callback=checked(export_plan.parse_iqn),
+    help="Initiator name for the login to the targets.",
+)
+SAVE = click.option(
+    "--save/--no-save",
+    default=True,
+    show_default=True,
+    help="Save the change in LIO's configuration, for the next boot (saveconfig.json).",
+)
 
 
 def absolute(path: Path | None) -> str | None:
     """The handler has another working directory."""
     return None if path is None else str(path.absolute())
-
-

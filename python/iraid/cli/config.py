@@ -22,7 +22,8 @@ PENDING_STATUS = 3
 iraid config check
 iraid config show v0
 iraid config reload v0
-iraid config check && iraid config reload""")
+iraid config check && iraid config reload""",
+)
 def config(client: Client, report: Report | None, action: str, name: str | None) -> None:
     """Check, show or apply the gateway's configuration files.
 
@@ -48,8 +49,11 @@ def _check(report: Report | None, name: str | None) -> None:
             report.line(settings.fault_line(fault))
         if not checked["faults"]:
             files = len(checked["files"])
-            report.line(f"No faults in {files} {'file' if files == 1 else 'files'}." if files else
-                        "There are no configuration files yet.")
+            report.line(
+                f"No faults in {files} {'file' if files == 1 else 'files'}."
+                if files
+                else "There are no configuration files yet."
+            )
     if checked["faults"]:
         raise click.exceptions.Exit(FAULTS_STATUS)
 
@@ -65,16 +69,19 @@ def _show(report: Report | None, name: str | None) -> None:
     for key in shown["keys"]:
         section = [] if name else [key["section"]]
         rows += [[*section, key["key"], value, _source(key), key["applies"]] for value in _values(key["value"])]
-    report.table([*([] if name else ["SECTION"]), "KEY", "VALUE", "FROM", "APPLIES WITH"], rows,
-                 wide=(1,) if name else (2,))
+    report.table(
+        [*([] if name else ["SECTION"]), "KEY", "VALUE", "FROM", "APPLIES WITH"], rows, wide=(1,) if name else (2,)
+    )
 
 
 def _values(value: Any) -> list[str]:
     """One for each line of a list; of a list without any, one that says so."""
     if not isinstance(value, list):
         return [value]
-    return [one if isinstance(one, str) else f"{one['device']} size={one['size_bytes']} block={one['block_bytes']}"
-            for one in value] or ["none"]
+    return [
+        one if isinstance(one, str) else f"{one['device']} size={one['size_bytes']} block={one['block_bytes']}"
+        for one in value
+    ] or ["none"]
 
 
 def _source(key: dict[str, Any]) -> str:

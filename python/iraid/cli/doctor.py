@@ -15,7 +15,8 @@ _STYLES = {"ok": "green", "unknown": "", "note": "cyan", "warning": "yellow", "b
 
 @command(
     click.option("--quiet", is_flag=True, help="Leave out checks that are ok."),
-    examples="iraid doctor\niraid doctor --quiet\niraid doctor --json | jq -r '.findings[] | select(.grade == \"bad\").text'")
+    examples="iraid doctor\niraid doctor --quiet\niraid doctor --json | jq -r '.findings[] | select(.grade == \"bad\").text'",
+)
 def doctor_(client: Client, report: Report | None, quiet: bool) -> None:
     """Look for faults of this gateway, and show the commands that mend them.
 
@@ -30,8 +31,12 @@ def doctor_(client: Client, report: Report | None, quiet: bool) -> None:
         warn(["some checks need root: run the command as root to have them all"])
     shown = [one for one in found if not quiet or one.grade != "ok"]
     if report is None:
-        print_json({"findings": [asdict(one) for one in shown], "worst": doctor.GRADES[max(
-            doctor.GRADES.index(one.grade) for one in found)]})
+        print_json(
+            {
+                "findings": [asdict(one) for one in shown],
+                "worst": doctor.GRADES[max(doctor.GRADES.index(one.grade) for one in found)],
+            }
+        )
     else:
         _report(report, [(one.grade, one.check, one.text, one.remedies) for one in shown])
         report.line(doctor.counted(found))

@@ -25,27 +25,43 @@ def _since(text: str) -> datetime:
 @command(
     click.argument("name", required=False, shell_complete=completion.volumes),
     click.option("--follow", "following", is_flag=True, help="Show new events as they happen, until interrupted."),
-    click.option("--severity", type=click.Choice(follow.SEVERITIES), default="debug", metavar="LEAST",
-                 help="Only events at least this severe: emergency, alert, critical, error, warning, notice, info."),
-    click.option("--since", metavar="TIME", callback=checked(_since),
-                 help="Only events since this time: 10min, 2h or 3d (ago), 14:30, or 2026-01-31 14:30."),
+    click.option(
+        "--severity",
+        type=click.Choice(follow.SEVERITIES),
+        default="debug",
+        metavar="LEAST",
+        help="Only events at least this severe: emergency, alert, critical, error, warning, notice, info.",
+    ),
+    click.option(
+        "--since",
+        metavar="TIME",
+        callback=checked(_since),
+        help="Only events since this time: 10min, 2h or 3d (ago), 14:30, or 2026-01-31 14:30.",
+    ),
     examples="iraid events\niraid events v0 --follow\niraid events --severity warning --since 2h\n"
-             "iraid events --follow --json | jq -r .text")
-def events(client: Client, report: Report | None, name: str | None, following: bool, severity: str,
-           since: datetime | None) -> None:
+    "iraid events --follow --json | jq -r .text",
+)
+def events(
+    client: Client, report: Report | None, name: str | None, following: bool, severity: str, since: datetime | None
+) -> None:
     """Show what happened to a volume, or to all volumes: the last 1000 events since the handler's start.
 
     --follow continues when the handler is restarted, and says so.  With --follow and --json each event is one line.
     """
 
     def wanted(all_: list[model.Event]) -> list[model.Event]:
-        return [event for event in all_ if follow.at_least(event.severity, severity)
-                and (since is None or event.time_ms >= since.timestamp() * 1000)]
+        return [
+            event
+            for event in all_
+            if follow.at_least(event.severity, severity)
+            and (since is None or event.time_ms >= since.timestamp() * 1000)
+        ]
 
     page = client.events(name, 0, 0)
     if report is None and not following:
-        return print_json({"instance": page.instance,
-                           "events": [model.to_json(event) for event in wanted(page.events)]})
+        return print_json(
+            {"instance": page.instance, "events": [model.to_json(event) for event in wanted(page.events)]}
+        )
     _show(report, wanted(page.events))
     if not following:
         return

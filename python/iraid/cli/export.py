@@ -17,25 +17,54 @@ DRY_RUN = click.option("--dry-run", is_flag=True, help="Say what would change, a
 
 @command(
     NAME,
-    click.option("--iqn", required=True, callback=checked(export_plan.parse_iqn),
-                 help="Name of the target that initiators will see."),
-    click.option("--portal", "portals", multiple=True, metavar="IP:PORT",
-                 callback=checked(export_plan.parse_portal),
-                 help=f"Address to listen on; repeatable [{export_plan.PORTAL_DEFAULT}]."),
-    click.option("--acl", "initiators", multiple=True, metavar="INITIATOR",
-                 callback=checked(export_plan.parse_iqn),
-                 help="Initiator that may use it; repeatable."),
+    click.option(
+        "--iqn",
+        required=True,
+        callback=checked(export_plan.parse_iqn),
+        help="Name of the target that initiators will see.",
+    ),
+    click.option(
+        "--portal",
+        "portals",
+        multiple=True,
+        metavar="IP:PORT",
+        callback=checked(export_plan.parse_portal),
+        help=f"Address to listen on; repeatable [{export_plan.PORTAL_DEFAULT}].",
+    ),
+    click.option(
+        "--acl",
+        "initiators",
+        multiple=True,
+        metavar="INITIATOR",
+        callback=checked(export_plan.parse_iqn),
+        help="Initiator that may use it; repeatable.",
+    ),
     click.option("--demo-mode", is_flag=True, help="Let any initiator log in, to read and write."),
-    click.option("--chap-file", type=click.Path(path_type=Path), metavar="FILE",
-                 help="Initiators must log in with this user (line 1) and secret (line 2); mode 0600."),
-    SAVE, DRY_RUN,
+    click.option(
+        "--chap-file",
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+        help="Initiators must log in with this user (line 1) and secret (line 2); mode 0600.",
+    ),
+    SAVE,
+    DRY_RUN,
     examples="""\
 cat /etc/iscsi/initiatorname.iscsi        # on the initiator: its name
 iraid export v0 --iqn iqn.2026-01.org.example:v0 --portal 10.0.0.9:3260 \\
-    --acl iqn.1993-08.org.debian:01:abc --chap-file /etc/iraid/secrets/clients""")
-def export(client: Client, report: Report | None, name: str, iqn: str,
-           portals: tuple[Portal, ...], initiators: tuple[str, ...], demo_mode: bool,
-           chap_file: Path | None, save: bool, dry_run: bool) -> None:
+    --acl iqn.1993-08.org.debian:01:abc --chap-file /etc/iraid/secrets/clients""",
+)
+def export(
+    client: Client,
+    report: Report | None,
+    name: str,
+    iqn: str,
+    portals: tuple[Portal, ...],
+    initiators: tuple[str, ...],
+    demo_mode: bool,
+    chap_file: Path | None,
+    save: bool,
+    dry_run: bool,
+) -> None:
     """Export a volume to initiators, through LIO.
 
     Makes the target, or adds what it lacks.  What is there stays as it is, so the same command may be run again.
@@ -46,9 +75,17 @@ def export(client: Client, report: Report | None, name: str, iqn: str,
     volume = client.status(name)
     export_plan.check_exportable(volume)
     request = export_plan.ExportRequest(
-        volume=name, uuid=volume.uuid, size_bytes=volume.size_bytes, block_bytes=volume.block_bytes,
-        write_cache=volume.write_cache, iqn=iqn, portals=portals, initiators=initiators,
-        demo_mode=demo_mode, credentials=chap.read_credentials(chap_file) if chap_file else None)
+        volume=name,
+        uuid=volume.uuid,
+        size_bytes=volume.size_bytes,
+        block_bytes=volume.block_bytes,
+        write_cache=volume.write_cache,
+        iqn=iqn,
+        portals=portals,
+        initiators=initiators,
+        demo_mode=demo_mode,
+        credentials=chap.read_credentials(chap_file) if chap_file else None,
+    )
     done = target.export(request, save, dry_run)
     warn(done.warnings)
     if report is None:
@@ -67,24 +104,31 @@ def _report_changes(report: Report, changes: list[str]) -> None:
 
 def _report_export(report: Report, done: target.Exported) -> None:
     access = "any initiator" if done.demo_mode else ", ".join(done.initiators)
-    report.properties([
-        ("Volume", done.name), ("Target", done.iqn), ("LUN", str(done.lun)),
-        ("Portals", ", ".join(done.portals)), ("Access", access),
-        ("CHAP", "required" if done.authentication else "no"),
-        ("Changed", f"{len(done.changes)} settings" if done.changes else "nothing"),
-        ("Saved", done.saved or "no: lost with a reboot"),
-    ])
+    report.properties(
+        [
+            ("Volume", done.name),
+            ("Target", done.iqn),
+            ("LUN", str(done.lun)),
+            ("Portals", ", ".join(done.portals)),
+            ("Access", access),
+            ("CHAP", "required" if done.authentication else "no"),
+            ("Changed", f"{len(done.changes)} settings" if done.changes else "nothing"),
+            ("Saved", done.saved or "no: lost with a reboot"),
+        ]
+    )
 
 
 @command(
     NAME,
-    click.option("--iqn", callback=checked(export_plan.parse_iqn),
-                 help="Remove the volume from this target only."),
+    click.option("--iqn", callback=checked(export_plan.parse_iqn), help="Remove the volume from this target only."),
     click.option("--force", is_flag=True, help="Remove it even while initiators are logged in."),
-    SAVE, DRY_RUN,
-    examples="iraid unexport v0\niraid unexport v0 --iqn iqn.2026-01.org.example:v0")
-def unexport(client: Client, report: Report | None, name: str, iqn: str | None, force: bool,
-             save: bool, dry_run: bool) -> None:
+    SAVE,
+    DRY_RUN,
+    examples="iraid unexport v0\niraid unexport v0 --iqn iqn.2026-01.org.example:v0",
+)
+def unexport(
+    client: Client, report: Report | None, name: str, iqn: str | None, force: bool, save: bool, dry_run: bool
+) -> None:
     """Take a volume away from initiators.
 
     Removes its LUN and its storage object, and the target if nothing else is in it.  Removes them from the saved

@@ -26,17 +26,30 @@ _PACKAGE_REMEDY = "install it: apt install iraid-exporter (it needs python3-prom
 
 @command(
     click.option("--address", metavar="IP", help=f"Address to listen on [{ADDRESS}]; :: and 0.0.0.0: all addresses."),
-    click.option("--port", type=click.IntRange(0, 65535), metavar="PORT",
-                 help=f"Port to listen on [{PORT}]; 0: any free port."),
-    click.option("--allow-host", "allowed_hosts", multiple=True, metavar="NAME",
-                 help="Host name of this machine that browsers and Prometheus may use; repeatable."),
+    click.option(
+        "--port", type=click.IntRange(0, 65535), metavar="PORT", help=f"Port to listen on [{PORT}]; 0: any free port."
+    ),
+    click.option(
+        "--allow-host",
+        "allowed_hosts",
+        multiple=True,
+        metavar="NAME",
+        help="Host name of this machine that browsers and Prometheus may use; repeatable.",
+    ),
     click.option("--once", is_flag=True, help="Print the metrics, and exit."),
     examples="""\
 iraid exporter
 iraid exporter --address 10.0.0.9 --allow-host gw1.example.org
-iraid exporter --once""")
-def exporter(client: Client, report: Report | None, address: str | None, port: int | None,
-             allowed_hosts: tuple[str, ...], once: bool) -> None:
+iraid exporter --once""",
+)
+def exporter(
+    client: Client,
+    report: Report | None,
+    address: str | None,
+    port: int | None,
+    allowed_hosts: tuple[str, ...],
+    once: bool,
+) -> None:
     """Serve metrics for Prometheus at /metrics, and a page that shows this gateway at /.
 
     It asks the handler and changes nothing.  It goes on without a handler, and says so.  There is no login: anyone who
@@ -50,8 +63,11 @@ def exporter(client: Client, report: Report | None, address: str | None, port: i
     try:
         service = run.Service(client.path, address, port, allowed_hosts)
     except OSError as error:
-        raise IraidError(f"{address} port {port}: {error.strerror or error}",
-                         "choose another with --address and --port, or see which program uses it: ss -ltnp", kind="busy") from error
+        raise IraidError(
+            f"{address} port {port}: {error.strerror or error}",
+            "choose another with --address and --port, or see which program uses it: ss -ltnp",
+            kind="busy",
+        ) from error
     with service, _ended_by_signals() as ended:
         if report is None:
             click.echo(json.dumps({"url": service.url}))
@@ -68,8 +84,9 @@ def _exporter() -> Any:
     try:
         from iraid.exporter import run
     except ImportError as error:  # a folder that only caches are left in is a package, too
-        raise IraidError(f"the exporter is not installed: there is no {error.name}", _PACKAGE_REMEDY,
-                         kind="unavailable") from error
+        raise IraidError(
+            f"the exporter is not installed: there is no {error.name}", _PACKAGE_REMEDY, kind="unavailable"
+        ) from error
     return run
 
 
@@ -82,8 +99,10 @@ def _listen_on(address: str | None, port: int | None) -> tuple[str, int]:
     try:
         ipaddress.ip_address(address)
     except ValueError as error:
-        raise UsageFault(f"'{address}' is not an IP address to listen on",
-                         "give an address of this machine, for example 127.0.0.1 or ::1") from error
+        raise UsageFault(
+            f"'{address}' is not an IP address to listen on",
+            "give an address of this machine, for example 127.0.0.1 or ::1",
+        ) from error
     return address, port
 
 

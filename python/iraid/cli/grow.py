@@ -50,8 +50,17 @@ def grow(client: Client, report: Report | None, name: str, save: bool) -> None:
     grown = client.grow(name)
     luns = target.grow(name, grown.size_bytes, save) if exported else target.GrownLuns([], [], None)
     now = client.status(name)
-    done = Growth(name, grown.before_bytes, grown.size_bytes, grown.note, _members(before, now), luns.luns,
-                  luns.initiators, luns.saved, luns.warnings + _small_spares(now))
+    done = Growth(
+        name,
+        grown.before_bytes,
+        grown.size_bytes,
+        grown.note,
+        _members(before, now),
+        luns.luns,
+        luns.initiators,
+        luns.saved,
+        luns.warnings + _small_spares(now),
+    )
     warn(done.warnings)
     if report is None:
         return print_json(asdict(done))
@@ -60,16 +69,21 @@ def grow(client: Client, report: Report | None, name: str, save: bool) -> None:
 
 def _members(before: model.Volume, now: model.Volume) -> list[MemberGrowth]:
     had = {member.member: member.size_bytes for member in before.members}
-    return [MemberGrowth(m.member, m.role, had.get(m.member, 0), m.size_bytes)
-            for m in sorted(now.members, key=lambda m: (m.role is None, m.role or 0))]
+    return [
+        MemberGrowth(m.member, m.role, had.get(m.member, 0), m.size_bytes)
+        for m in sorted(now.members, key=lambda m: (m.role is None, m.role or 0))
+    ]
 
 
 def _small_spares(volume: model.Volume) -> list[str]:
     """Whether one fits is the handler's to say, when it is needed; that is too late to hear of it first."""
     least = min((m.size_bytes for m in volume.members if m.state == "in sync" and m.size_bytes), default=0)
-    return [f"spare {m.member} has {format_size(m.size_bytes)}, less than any member: it may be too small to replace one; "
-            f"add a larger spare (iraid add-spare {volume.name} DEVICE)"
-            for m in volume.members if m.state == "spare" and 0 < m.size_bytes < least]
+    return [
+        f"spare {m.member} has {format_size(m.size_bytes)}, less than any member: it may be too small to replace one; "
+        f"add a larger spare (iraid add-spare {volume.name} DEVICE)"
+        for m in volume.members
+        if m.state == "spare" and 0 < m.size_bytes < least
+    ]
 
 
 def _report(report: Report, done: Growth, save: bool) -> None:
@@ -80,21 +94,33 @@ def _report(report: Report, done: Growth, save: bool) -> None:
     if done.note:
         report.line(done.note)
     report.line()
-    report.table(["ROLE", "MEMBER", "BEFORE", "NOW"], [
-        ["-" if m.role is None or m.role < 0 else m.role, m.member, *_pair(m.before_bytes, m.size_bytes)]
-        for m in done.members], right=(2, 3), wide=(1,))
+    report.table(
+        ["ROLE", "MEMBER", "BEFORE", "NOW"],
+        [
+            ["-" if m.role is None or m.role < 0 else m.role, m.member, *_pair(m.before_bytes, m.size_bytes)]
+            for m in done.members
+        ],
+        right=(2, 3),
+        wide=(1,),
+    )
     report.line()
     for lun in done.luns:
         under = f" of {', '.join(lun.iqns)}" if lun.iqns else ""
-        words = ("has that size already" if lun.size_bytes == lun.before_bytes
-                 else f"has grown from {_change(lun.before_bytes, lun.size_bytes, ' to ')}")
+        words = (
+            "has that size already"
+            if lun.size_bytes == lun.before_bytes
+            else f"has grown from {_change(lun.before_bytes, lun.size_bytes, ' to ')}"
+        )
         report.line(f"The LUN{under} (storage object {lun.storage_object}) {words}.")
     if not done.luns:
         report.line("LIO does not export it on this machine.")
         return
     if done.saved is None:
-        report.line("Not saved: after a reboot the LUN is as in the saved configuration, or missing if it is not in it."
-                    if not save else "The saved configuration has no such LUN: it will be missing after a reboot.")
+        report.line(
+            "Not saved: after a reboot the LUN is as in the saved configuration, or missing if it is not in it."
+            if not save
+            else "The saved configuration has no such LUN: it will be missing after a reboot."
+        )
     if any(lun.size_bytes != lun.before_bytes for lun in done.luns):
         _report_initiators(report, done)
 
@@ -105,11 +131,13 @@ def _report_initiators(report: Report, done: Growth) -> None:
     who = f" ({', '.join(done.initiators)})" if done.initiators else ""
     report.line()
     report.line(f"On every initiator{who} rescan the disk, then enlarge what is on it:")
-    report.properties([
-        ("Linux", "; ".join(f"iscsiadm -m node -T {iqn} -R" for iqn in iqns)),
-        ("Windows", "Update-HostStorageCache"),
-        ("ESXi", "esxcli storage core adapter rescan --all"),
-    ])
+    report.properties(
+        [
+            ("Linux", "; ".join(f"iscsiadm -m node -T {iqn} -R" for iqn in iqns)),
+            ("Windows", "Update-HostStorageCache"),
+            ("ESXi", "esxcli storage core adapter rescan --all"),
+        ]
+    )
 
 
 def _change(before_bytes: int, now_bytes: int, between: str) -> str:

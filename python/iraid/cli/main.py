@@ -21,21 +21,64 @@ from iraid.control.units import format_size
 from iraid.lio import target
 from iraid.watch import verdict
 
-from . import (advise, completion, config, doctor, events, export, exporter, grow, import_volume, members, monitor,
-               progress, steps, support, top, work)
-from .commands import (CHAP_FILE, INITIATOR, NAME, LevelType, SizeType, absolute, ask, cli, command, fail, print_json,
-                       warn)
+from . import (
+    advise,
+    completion,
+    config,
+    doctor,
+    events,
+    export,
+    exporter,
+    grow,
+    import_volume,
+    members,
+    monitor,
+    progress,
+    steps,
+    support,
+    top,
+    work,
+)
+from .commands import (
+    CHAP_FILE,
+    INITIATOR,
+    NAME,
+    LevelType,
+    SizeType,
+    absolute,
+    ask,
+    cli,
+    command,
+    fail,
+    print_json,
+    warn,
+)
 from .report import Report
 
 # To be loaded makes their commands known.
-WITH_COMMANDS = (advise, config, doctor, events, export, exporter, grow, import_volume, members, monitor, steps, support,
-                 top, work)
+WITH_COMMANDS = (
+    advise,
+    config,
+    doctor,
+    events,
+    export,
+    exporter,
+    grow,
+    import_volume,
+    members,
+    monitor,
+    steps,
+    support,
+    top,
+    work,
+)
 START_WAIT_SECONDS = 20
 _FORCE_COST = (
     "--force starts from the members as they are, even if newer ones are known to exist or too many are out of date. "
     "What was written since they left is LOST.  It can't be recovered, even if the newer members return.  If the "
     "record of parts that were lost before can't be read (iraid status says so), those parts read as whatever the "
-    "members hold.")
+    "members hold."
+)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -58,28 +101,53 @@ def main(arguments: list[str] | None = None) -> int:
 @command(
     NAME,
     click.argument("members", nargs=-1, required=True, metavar="MEMBER..."),
-    click.option("--level", type=LevelType(), required=True,
-                 help="0 (s-iraid: stripes, no redundancy), 1 (2 to 4 copies), 5 (p-iraid: parity, one member may be lost), "
-                      "6 (two parities, any two may be lost) or 10 (stripes of two copies)."),
-    click.option("--chunk", type=SizeType(), default="64K", show_default=True,
-                 help="Power of two, 4K to 1M."),
-    click.option("--region-size", type=SizeType(), metavar="SIZE",
-                 help="Size of a region: data of each member that one bit of the write-intent bitmap covers [64 chunks]."),
-    click.option("--spare", "spares", multiple=True, metavar="DEVICE",
-                 help="LUN that replaces a member that fails; repeatable."),
-    click.option("--force", is_flag=True,
-                 help="Overwrite whatever is on the members. DESTROYS IT."),
-    CHAP_FILE, INITIATOR,
-    click.option("--give-up", type=click.IntRange(min=1), metavar="SECONDS",
-                 help="Go on without a member that has been silent for this time [5]."),
+    click.option(
+        "--level",
+        type=LevelType(),
+        required=True,
+        help="0 (s-iraid: stripes, no redundancy), 1 (2 to 4 copies), 5 (p-iraid: parity, one member may be lost), "
+        "6 (two parities, any two may be lost) or 10 (stripes of two copies).",
+    ),
+    click.option("--chunk", type=SizeType(), default="64K", show_default=True, help="Power of two, 4K to 1M."),
+    click.option(
+        "--region-size",
+        type=SizeType(),
+        metavar="SIZE",
+        help="Size of a region: data of each member that one bit of the write-intent bitmap covers [64 chunks].",
+    ),
+    click.option(
+        "--spare", "spares", multiple=True, metavar="DEVICE", help="LUN that replaces a member that fails; repeatable."
+    ),
+    click.option("--force", is_flag=True, help="Overwrite whatever is on the members. DESTROYS IT."),
+    CHAP_FILE,
+    INITIATOR,
+    click.option(
+        "--give-up",
+        type=click.IntRange(min=1),
+        metavar="SECONDS",
+        help="Go on without a member that has been silent for this time [5].",
+    ),
     click.option("--wait", is_flag=True, help="Wait until all parity, or all copies, are made; show progress."),
     examples="""\
 iraid create v0 --level 5 --chunk 64K 10.0.0.{1,2,3,4}/iqn.2026-01.org.example:disk/0
 iraid create fast --level s-iraid --chap-file /etc/iraid/secrets/fast \\
-    10.0.0.1/iqn.2026-01.org.example:a/0 10.0.0.2/iqn.2026-01.org.example:b/0""")
-def create(client: Client, report: Report | None, name: str, members: tuple[str, ...], level: int,
-           chunk: int, region_size: int | None, spares: tuple[str, ...], force: bool,
-           chap_file: Path | None, initiator: str | None, give_up: int | None, wait: bool) -> None:
+    10.0.0.1/iqn.2026-01.org.example:a/0 10.0.0.2/iqn.2026-01.org.example:b/0""",
+)
+def create(
+    client: Client,
+    report: Report | None,
+    name: str,
+    members: tuple[str, ...],
+    level: int,
+    chunk: int,
+    region_size: int | None,
+    spares: tuple[str, ...],
+    force: bool,
+    chap_file: Path | None,
+    initiator: str | None,
+    give_up: int | None,
+    wait: bool,
+) -> None:
     """Make a volume from LUNs on iSCSI targets, and start it.
 
     MEMBER is PORTAL/IQN/LUN, for example 10.0.0.1:3260/iqn.2026-01.org.example:disk/0; a LUN with several
@@ -87,17 +155,27 @@ def create(client: Client, report: Report | None, name: str, members: tuple[str,
     system, a partition table, RAID, iraid.
     """
     created = client.create(
-        name=name, level=level, chunk_bytes=chunk, members=list(members), force=force,
-        region_bytes=region_size, spares=list(spares) or None, chap_file=absolute(chap_file),
-        initiator=initiator, give_up_seconds=give_up)
+        name=name,
+        level=level,
+        chunk_bytes=chunk,
+        members=list(members),
+        force=force,
+        region_bytes=region_size,
+        spares=list(spares) or None,
+        chap_file=absolute(chap_file),
+        initiator=initiator,
+        give_up_seconds=give_up,
+    )
     warn(created.warnings)
     if wait:
         progress.wait_for(client, name, progress.resynced, quiet=report is None)
     if report is None:
         return print_json(model.to_json(created))
-    report.line(f"Volume {created.name} is made and started: {model.LEVEL_NAMES[level]}, "
-                f"{len(members)} members, {_spares_in_words(len(spares))}"
-                f"{format_size(created.size_bytes)}, uuid {created.uuid}.")
+    report.line(
+        f"Volume {created.name} is made and started: {model.LEVEL_NAMES[level]}, "
+        f"{len(members)} members, {_spares_in_words(len(spares))}"
+        f"{format_size(created.size_bytes)}, uuid {created.uuid}."
+    )
     if level != 0 and not wait:
         what = "copies are made equal" if level in (1, 10) else "parity is computed"
         report.line(f"Its {what} in the background.  See progress: iraid status {created.name}")
@@ -117,12 +195,17 @@ def list_(client: Client, report: Report | None) -> None:
     report.volumes(volumes)
 
 
-@command(click.argument("name", required=False, shell_complete=completion.volumes),
-         click.option("--health", is_flag=True,
-                      help="Show only the verdicts.  Exit status 0: good; 1: degraded, or needs attention; 2: does not "
-                           "work, or the handler does not answer."),
-         examples="iraid status\niraid status v0\niraid status --health || mail -s gateway root\n"
-                  "iraid status v0 --json | jq -r .health.word")
+@command(
+    click.argument("name", required=False, shell_complete=completion.volumes),
+    click.option(
+        "--health",
+        is_flag=True,
+        help="Show only the verdicts.  Exit status 0: good; 1: degraded, or needs attention; 2: does not "
+        "work, or the handler does not answer.",
+    ),
+    examples="iraid status\niraid status v0\niraid status --health || mail -s gateway root\n"
+    "iraid status v0 --json | jq -r .health.word",
+)
 def status(client: Client, report: Report | None, name: str | None, health: bool) -> None:
     """Show a volume, or all: first a verdict with the next step, then state, members, work and counters.
 
@@ -150,12 +233,18 @@ def _status(client: Client, report: Report | None, name: str | None, health: boo
         raise click.exceptions.Exit(worst)
 
 
-def _status_json(name: str | None, volumes: list[model.Volume], spares: list[model.Spare],
-                 verdicts: list[verdict.Verdict], health: bool) -> None:
+def _status_json(
+    name: str | None,
+    volumes: list[model.Volume],
+    spares: list[model.Spare],
+    verdicts: list[verdict.Verdict],
+    health: bool,
+) -> None:
     if health:
         return print_json({"volumes": [model.to_json(one) for one in verdicts]})
-    shown = [model.to_json(volume) | {"health": model.to_json(one)}
-             for volume, one in zip(volumes, verdicts, strict=True)]
+    shown = [
+        model.to_json(volume) | {"health": model.to_json(one)} for volume, one in zip(volumes, verdicts, strict=True)
+    ]
     if name:
         return print_json(shown[0])
     print_json({"volumes": shown, "spares": [model.to_json(spare) for spare in spares]})
@@ -184,10 +273,13 @@ def _shared_spares(client: Client, quiet: bool) -> list[model.Spare]:
         return []
 
 
-@command(click.argument("portal"), CHAP_FILE, INITIATOR,
-          examples="iraid discover 10.0.0.1\niraid discover [fd00::1]:3260 --json")
-def discover(client: Client, report: Report | None, portal: str, chap_file: Path | None,
-             initiator: str | None) -> None:
+@command(
+    click.argument("portal"),
+    CHAP_FILE,
+    INITIATOR,
+    examples="iraid discover 10.0.0.1\niraid discover [fd00::1]:3260 --json",
+)
+def discover(client: Client, report: Report | None, portal: str, chap_file: Path | None, initiator: str | None) -> None:
     """Show the targets and LUNs of a portal, and what each LUN holds."""
     found = client.discover(portal=portal, chap_file=absolute(chap_file), initiator=initiator)
     if report is None:
@@ -196,10 +288,14 @@ def discover(client: Client, report: Report | None, portal: str, chap_file: Path
 
 
 @command(
-    click.argument("members", nargs=-1, required=True, metavar="MEMBER..."), CHAP_FILE, INITIATOR,
-    examples="iraid examine 10.0.0.1/iqn.2026-01.org.example:disk/0")
-def examine(client: Client, report: Report | None, members: tuple[str, ...],
-            chap_file: Path | None, initiator: str | None) -> None:
+    click.argument("members", nargs=-1, required=True, metavar="MEMBER..."),
+    CHAP_FILE,
+    INITIATOR,
+    examples="iraid examine 10.0.0.1/iqn.2026-01.org.example:disk/0",
+)
+def examine(
+    client: Client, report: Report | None, members: tuple[str, ...], chap_file: Path | None, initiator: str | None
+) -> None:
     """Show what a member is: its disk, its session, its superblock.
 
     All members are examined, even if one of them fails.
@@ -229,31 +325,53 @@ def examine(client: Client, report: Report | None, members: tuple[str, ...],
 
 @command(
     NAME,
-    click.option("--force", is_flag=True,
-                 help="Start from members that are older or out of date.  LOSES newer writes."),
+    click.option(
+        "--force", is_flag=True, help="Start from members that are older or out of date.  LOSES newer writes."
+    ),
     click.option("--yes", is_flag=True, help="Don't ask before --force."),
-    click.option("--take-over", is_flag=True,
-                 help="Take the members over from another gateway, which must not run the volume any more."),
-    click.option("--wait/--no-wait", default=True, show_default=True,
-                 help="Wait until the volume is assembled, or return at once."),
-    click.option("--timeout", type=click.IntRange(1, 3600), default=START_WAIT_SECONDS,
-                 show_default=True, metavar="SECONDS", help="Longest time to wait."),
-    examples="iraid start v0\niraid start v0 --timeout 60\niraid start v0 --take-over\niraid start v0 --force --yes")
-def start(client: Client, report: Report | None, name: str, force: bool, yes: bool, take_over: bool,
-          wait: bool, timeout: int) -> None:
+    click.option(
+        "--take-over",
+        is_flag=True,
+        help="Take the members over from another gateway, which must not run the volume any more.",
+    ),
+    click.option(
+        "--wait/--no-wait",
+        default=True,
+        show_default=True,
+        help="Wait until the volume is assembled, or return at once.",
+    ),
+    click.option(
+        "--timeout",
+        type=click.IntRange(1, 3600),
+        default=START_WAIT_SECONDS,
+        show_default=True,
+        metavar="SECONDS",
+        help="Longest time to wait.",
+    ),
+    examples="iraid start v0\niraid start v0 --timeout 60\niraid start v0 --take-over\niraid start v0 --force --yes",
+)
+def start(
+    client: Client, report: Report | None, name: str, force: bool, yes: bool, take_over: bool, wait: bool, timeout: int
+) -> None:
     """Assemble a volume from its members, and start it.
 
     Refused while too few members are known to hold everything that was written: bring the absent members back first.
     --force starts from the members that are there.  It asks first.
     """
     if force and not yes:
-        ask(f"{_FORCE_COST}\nStart volume {name} anyway?",
-            f"volume {name} was not started, because --force needs a confirmation: {_FORCE_COST}", report)
+        ask(
+            f"{_FORCE_COST}\nStart volume {name} anyway?",
+            f"volume {name} was not started, because --force needs a confirmation: {_FORCE_COST}",
+            report,
+        )
     volume = client.start(name, force, take_over, timeout if wait else 0)
     if volume.state == "failed" or (wait and volume.state not in ("active", "degraded")):
         after = "" if volume.state == "failed" else f" after {timeout} s"
-        raise IraidError(f"volume {name} is {volume.state}{after}: {volume.reason or 'the reason is not known'}",
-                         f"see the reason for each member: iraid status {name}", kind="io")
+        raise IraidError(
+            f"volume {name} is {volume.state}{after}: {volume.reason or 'the reason is not known'}",
+            f"see the reason for each member: iraid status {name}",
+            kind="io",
+        )
     if report is None:
         return print_json(model.to_json(volume))
     why = f" ({volume.reason})" if volume.reason else ""
@@ -270,11 +388,17 @@ def stop(client: Client, report: Report | None, name: str) -> None:
     report.line(f"Volume {name} is stopped.")
 
 
-@command(NAME,
-          click.option("--yes", is_flag=True, help="Don't ask."),
-          click.option("--wipe/--no-wipe", default=True, show_default=True,
-                       help="Wipe the superblocks of the members, or keep them and only forget the volume."),
-          examples="iraid delete v0\niraid delete v0 --yes --no-wipe")
+@command(
+    NAME,
+    click.option("--yes", is_flag=True, help="Don't ask."),
+    click.option(
+        "--wipe/--no-wipe",
+        default=True,
+        show_default=True,
+        help="Wipe the superblocks of the members, or keep them and only forget the volume.",
+    ),
+    examples="iraid delete v0\niraid delete v0 --yes --no-wipe",
+)
 def delete(client: Client, report: Report | None, name: str, yes: bool, wipe: bool) -> None:
     """Stop a volume, wipe its members' superblocks, and forget it.
 
@@ -283,26 +407,37 @@ def delete(client: Client, report: Report | None, name: str, yes: bool, wipe: bo
     _check_unused(client.status(name))
     if not yes:
         what = "and all of its data" if wipe else "from this gateway (members keep their superblocks)"
-        ask(f"Delete volume {name} {what}?", f"volume {name} was not deleted, because this needs a confirmation", report)
+        ask(
+            f"Delete volume {name} {what}?", f"volume {name} was not deleted, because this needs a confirmation", report
+        )
     done = client.delete(name, wipe)
     warn(done.warnings)
     if report is None:
-        return print_json({"name": name, "deleted": True, "wiped": wipe and not done.warnings,
-                           "warnings": done.warnings})
+        return print_json(
+            {"name": name, "deleted": True, "wiped": wipe and not done.warnings, "warnings": done.warnings}
+        )
     report.line(f"Volume {name} is deleted.")
     if done.warnings:
-        report.line("A member that was not wiped still has the superblock (iraid examine MEMBER).  To use it again, give "
-                    "--force to create, replace or add-spare.")
+        report.line(
+            "A member that was not wiped still has the superblock (iraid examine MEMBER).  To use it again, give "
+            "--force to create, replace or add-spare."
+        )
 
 
 def _check_unused(volume: model.Volume) -> None:
     exported = target.exported_as(volume.name)
     if exported:
-        raise IraidError(f"volume {volume.name} is exported (storage object {', '.join(exported)})",
-                         f"iraid unexport {volume.name}", kind="busy")
+        raise IraidError(
+            f"volume {volume.name} is exported (storage object {', '.join(exported)})",
+            f"iraid unexport {volume.name}",
+            kind="busy",
+        )
     if volume.users:
-        raise IraidError(f"volume {volume.name} is in use by {', '.join(volume.users)}",
-                         f"end this use first; if it is tcmu: iraid unexport {volume.name}", kind="busy")
+        raise IraidError(
+            f"volume {volume.name} is in use by {', '.join(volume.users)}",
+            f"end this use first; if it is tcmu: iraid unexport {volume.name}",
+            kind="busy",
+        )
 
 
 @command(examples="iraid version\niraid version --json")

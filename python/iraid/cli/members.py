@@ -14,13 +14,15 @@ from .commands import CHAP_FILE, INITIATOR, NAME, absolute, command, print_json,
 from .report import Report
 
 MEMBER = click.argument("member", shell_complete=completion.members)
-FORCE = click.option("--force", is_flag=True,
-                     help="Overwrite whatever is on the device. DESTROYS IT.")
+FORCE = click.option("--force", is_flag=True, help="Overwrite whatever is on the device. DESTROYS IT.")
 
 
-@command(NAME, MEMBER,
-         click.option("--wait", is_flag=True, help="Wait until a spare has taken its place; show progress."),
-         examples="iraid fail v0 2\niraid fail v0 10.0.0.3/iqn.2026-01.org.example:disk/0 --wait")
+@command(
+    NAME,
+    MEMBER,
+    click.option("--wait", is_flag=True, help="Wait until a spare has taken its place; show progress."),
+    examples="iraid fail v0 2\niraid fail v0 10.0.0.3/iqn.2026-01.org.example:disk/0 --wait",
+)
 def fail(client: Client, report: Report | None, name: str, member: str, wait: bool) -> None:
     """Take a member out of service.
 
@@ -37,9 +39,12 @@ def fail(client: Client, report: Report | None, name: str, member: str, wait: bo
     report.line("All other members are in sync." if wait else f"See what takes its place: iraid status {name}")
 
 
-@command(NAME, MEMBER,
-         click.option("--wait", is_flag=True, help="Wait until it is in sync; show progress."),
-         examples="iraid rebuild v0 2 --wait")
+@command(
+    NAME,
+    MEMBER,
+    click.option("--wait", is_flag=True, help="Wait until it is in sync; show progress."),
+    examples="iraid rebuild v0 2 --wait",
+)
 def rebuild(client: Client, report: Report | None, name: str, member: str, wait: bool) -> None:
     """Take a faulty member back, and bring it up to date.
 
@@ -71,13 +76,16 @@ def _back(label: str) -> progress.Look:
 @command(
     NAME,
     click.argument("member", metavar="OLD", shell_complete=completion.members),
-    click.argument("device", metavar="NEW"), FORCE,
+    click.argument("device", metavar="NEW"),
+    FORCE,
     click.option("--wait", is_flag=True, help="Wait until NEW is in sync; show progress."),
     examples="""\
 iraid replace v0 2 10.0.0.9/iqn.2026-01.org.example:new/0 --wait
-iraid replace v0 10.0.0.3/iqn.2026-01.org.example:disk/0 10.0.0.9/iqn.2026-01.org.example:new/0""")
-def replace(client: Client, report: Report | None, name: str, member: str, device: str, force: bool,
-            wait: bool) -> None:
+iraid replace v0 10.0.0.3/iqn.2026-01.org.example:disk/0 10.0.0.9/iqn.2026-01.org.example:new/0""",
+)
+def replace(
+    client: Client, report: Report | None, name: str, member: str, device: str, force: bool, wait: bool
+) -> None:
     """Put NEW in the place of the member OLD.
 
     OLD works until NEW holds everything, so redundancy is never less than before.  Then OLD leaves the volume and its
@@ -89,8 +97,9 @@ def replace(client: Client, report: Report | None, name: str, member: str, devic
     if wait:
         progress.wait_for(client, name, progress.replaced_by(done.device, done.role or 0), quiet=report is None)
     if report is None:
-        return print_json({"name": name, "member": done.member, "role": done.role, "device": done.device,
-                           "in_sync": wait})
+        return print_json(
+            {"name": name, "member": done.member, "role": done.role, "device": done.device, "in_sync": wait}
+        )
     if wait:
         report.line(f"{done.device} has taken the place of {done.member} in volume {name}.")
         return
@@ -99,17 +108,32 @@ def replace(client: Client, report: Report | None, name: str, member: str, devic
 
 
 @command(
-    click.argument("name", required=False), click.argument("device", required=False),
+    click.argument("name", required=False),
+    click.argument("device", required=False),
     click.option("--gateway", is_flag=True, help="Make it a spare of all volumes of this gateway; give no NAME."),
     FORCE,
-    click.option("--wait", is_flag=True,
-                 help="If it takes the place of a member at once, wait until it is in sync; show progress."),
-    CHAP_FILE, INITIATOR,
+    click.option(
+        "--wait",
+        is_flag=True,
+        help="If it takes the place of a member at once, wait until it is in sync; show progress.",
+    ),
+    CHAP_FILE,
+    INITIATOR,
     examples="""\
 iraid add-spare v0 10.0.0.9/iqn.2026-01.org.example:spare/0
-iraid add-spare --gateway 10.0.0.9/iqn.2026-01.org.example:spare/1""")
-def add_spare(client: Client, report: Report | None, name: str | None, device: str | None, gateway: bool,
-              force: bool, wait: bool, chap_file: Path | None, initiator: str | None) -> None:
+iraid add-spare --gateway 10.0.0.9/iqn.2026-01.org.example:spare/1""",
+)
+def add_spare(
+    client: Client,
+    report: Report | None,
+    name: str | None,
+    device: str | None,
+    gateway: bool,
+    force: bool,
+    wait: bool,
+    chap_file: Path | None,
+    initiator: str | None,
+) -> None:
     """Add a spare to a volume, or to all volumes of the gateway.
 
     The spare takes the place of a member that fails; no command is needed.  A volume that has no spare of its own takes
@@ -120,29 +144,33 @@ def add_spare(client: Client, report: Report | None, name: str | None, device: s
     if gateway and wait:
         raise UsageFault("--wait needs the NAME of a volume", "see iraid add-spare --help")
     if volume is None:
-        done = client.pool_add(device=wanted, force=force, chap_file=absolute(chap_file),
-                               initiator=initiator)
+        done = client.pool_add(device=wanted, force=force, chap_file=absolute(chap_file), initiator=initiator)
         if report is None:
             return print_json({"device": done.device, "size_bytes": done.size_bytes, "gateway": True})
-        return report.line(f"{done.device} ({format_size(done.size_bytes)}) is a spare of all volumes of this "
-                           "gateway.")
+        return report.line(f"{done.device} ({format_size(done.size_bytes)}) is a spare of all volumes of this gateway.")
     done = client.add_spare(volume, wanted, force)
     if wait:
         waited = progress.wait_for(client, volume, progress.settled(done.device), quiet=report is None)
         done.state = next(m.state for m in waited.members if m.member == done.device)
     if report is None:
-        return print_json({"name": volume, "device": done.device, "state": done.state,
-                           "size_bytes": done.size_bytes})
+        return print_json({"name": volume, "device": done.device, "state": done.state, "size_bytes": done.size_bytes})
     if done.state == "unknown":
-        warn([f"volume {volume} could not examine {done.device} yet"
-              f"{': ' + done.reason if done.reason else ''}"])
-    words = {"rebuilding": f"was added to volume {volume} and is taking the place of a member",
-             "in sync": f"has taken the place of a member of volume {volume}"}
+        warn([f"volume {volume} could not examine {done.device} yet{': ' + done.reason if done.reason else ''}"])
+    words = {
+        "rebuilding": f"was added to volume {volume} and is taking the place of a member",
+        "in sync": f"has taken the place of a member of volume {volume}",
+    }
     report.line(f"{done.device} {words.get(done.state, f'is a spare of volume {volume}')}.")
 
 
-def _volume_and_device(first: str | None, second: str | None, gateway: bool, chap_file: Path | None,
-                       initiator: str | None, command_name: str) -> tuple[str | None, str]:
+def _volume_and_device(
+    first: str | None,
+    second: str | None,
+    gateway: bool,
+    chap_file: Path | None,
+    initiator: str | None,
+    command_name: str,
+) -> tuple[str | None, str]:
     """NAME DEVICE, or --gateway DEVICE."""
     help_words = f"see iraid {command_name} --help"
     if gateway:
@@ -157,17 +185,29 @@ def _volume_and_device(first: str | None, second: str | None, gateway: bool, cha
 
 
 @command(
-    click.argument("name", required=False), click.argument("member", required=False,
-                                                           shell_complete=completion.members),
+    click.argument("name", required=False),
+    click.argument("member", required=False, shell_complete=completion.members),
     click.option("--gateway", is_flag=True, help="Remove a spare of this gateway; give no NAME."),
-    click.option("--wipe", is_flag=True, help="Wipe the superblock of a former member.  The mark of a spare is always wiped."),
-    CHAP_FILE, INITIATOR,
+    click.option(
+        "--wipe", is_flag=True, help="Wipe the superblock of a former member.  The mark of a spare is always wiped."
+    ),
+    CHAP_FILE,
+    INITIATOR,
     examples="""\
 iraid remove v0 10.0.0.9/iqn.2026-01.org.example:spare/0
 iraid remove v0 2 --wipe
-iraid remove --gateway 10.0.0.9/iqn.2026-01.org.example:spare/1""")
-def remove(client: Client, report: Report | None, name: str | None, member: str | None, gateway: bool,
-           wipe: bool, chap_file: Path | None, initiator: str | None) -> None:
+iraid remove --gateway 10.0.0.9/iqn.2026-01.org.example:spare/1""",
+)
+def remove(
+    client: Client,
+    report: Report | None,
+    name: str | None,
+    member: str | None,
+    gateway: bool,
+    wipe: bool,
+    chap_file: Path | None,
+    initiator: str | None,
+) -> None:
     """Remove a spare, or a faulty or out-of-date member, from a volume and its configuration.
 
     A member that is in sync is refused: fail it first, or replace it.

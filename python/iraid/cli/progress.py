@@ -42,8 +42,12 @@ class _Bar:
 
         self.name = name
         self.progress = Progress(
-            TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[words]}"),
-            console=Console(stderr=True), transient=True)
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.fields[words]}"),
+            console=Console(stderr=True),
+            transient=True,
+        )
         self.task: Any = None
         self.progress.start()
 
@@ -53,8 +57,7 @@ class _Bar:
         total = step.work.total_rows or None
         if self.task is None:
             self.task = self.progress.add_task(title, total=total, words=words)
-        self.progress.update(self.task, description=title, total=total,
-                             completed=step.work.done_rows, words=words)
+        self.progress.update(self.task, description=title, total=total, completed=step.work.done_rows, words=words)
 
     def end(self) -> None:
         self.progress.stop()
@@ -82,8 +85,7 @@ class _Silent:
         pass
 
 
-def wait_for(client: Client, name: str, look: Look, quiet: bool = False,
-             seconds: float | None = None) -> model.Volume:
+def wait_for(client: Client, name: str, look: Look, quiet: bool = False, seconds: float | None = None) -> model.Volume:
     """Until look() says that it is done; it raises IraidError when it can't be any more.
 
     quiet: nothing is shown (--json).  IraidError when `seconds` are over.
@@ -101,9 +103,12 @@ def wait_for(client: Client, name: str, look: Look, quiet: bool = False,
                 return volume
             shown.show(step)
             if deadline is not None and time.monotonic() >= deadline:
-                raise IraidError(f"volume {name}: {step.what} was not complete after {seconds:g} s: "
-                                 f"{describe(step.work) or 'its progress is not known'}",
-                                 f"it continues; wait longer, or see iraid status {name}", kind="timeout")
+                raise IraidError(
+                    f"volume {name}: {step.what} was not complete after {seconds:g} s: "
+                    f"{describe(step.work) or 'its progress is not known'}",
+                    f"it continues; wait longer, or see iraid status {name}",
+                    kind="timeout",
+                )
             page = client.events(name, page.next, LOOK_SECONDS)
             seen += page.events
     finally:
@@ -112,8 +117,11 @@ def wait_for(client: Client, name: str, look: Look, quiet: bool = False,
 
 def _check_running(volume: model.Volume) -> None:
     if volume.state in ("failed", "stopped", "stopping"):
-        raise IraidError(f"volume {volume.name} is {volume.state}: {volume.reason or 'the reason is not known'}",
-                         f"iraid status {volume.name}; iraid start {volume.name}", kind="io")
+        raise IraidError(
+            f"volume {volume.name} is {volume.state}: {volume.reason or 'the reason is not known'}",
+            f"iraid status {volume.name}; iraid start {volume.name}",
+            kind="io",
+        )
 
 
 # --- what can be waited for ---
@@ -133,8 +141,11 @@ def rebuilt(volume: model.Volume, _seen: list[model.Event]) -> Step:
 
 def scrubbed(volume: model.Volume, seen: list[model.Event]) -> Step:
     if not volume.scrub.active and any(event.kind == "scrub stopped" for event in seen):
-        raise IraidError(f"the scrub of volume {volume.name} was stopped before its end",
-                         f"continue it: iraid scrub start {volume.name} --resume", kind="busy")
+        raise IraidError(
+            f"the scrub of volume {volume.name} was stopped before its end",
+            f"continue it: iraid scrub start {volume.name} --resume",
+            kind="busy",
+        )
     return Step(not volume.scrub.active, "scrub", volume.scrub)
 
 
@@ -159,8 +170,11 @@ def replaced_by(device: str, role: int) -> Look:
         member = next((m for m in volume.members if m.member == device), None)
         if member is None or member.state == "faulty":
             why = (member.reason if member else None) or "it is no longer a device of the volume"
-            raise IraidError(f"volume {volume.name}: {device} does not become member {role}: {why}",
-                             f"iraid status {volume.name}", kind="io")
+            raise IraidError(
+                f"volume {volume.name}: {device} does not become member {role}: {why}",
+                f"iraid status {volume.name}",
+                kind="io",
+            )
         done = member.role == role and member.state == "in sync"
         former = any(m.role == role and m.member != device for m in volume.members)
         return Step(done and not former, f"rebuild of {device}", volume.rebuild)
@@ -180,8 +194,11 @@ def redundant_without(label: str, shared_spares: bool) -> Look:
         out = next((m for m in volume.members if m.member == label), None)
         step.done = step.done and (out is None or out.role is None)
         if not step.done and not hopeful and not shared_spares:
-            raise IraidError(f"volume {volume.name} has no spare to take the place of {label}",
-                             f"iraid replace {volume.name} {label} DEVICE", kind="busy")
+            raise IraidError(
+                f"volume {volume.name} has no spare to take the place of {label}",
+                f"iraid replace {volume.name} {label} DEVICE",
+                kind="busy",
+            )
         return step
 
     return look
@@ -193,9 +210,12 @@ def settled(device: str) -> Look:
     def look(volume: model.Volume, _seen: list[model.Event]) -> Step:
         member = next((m for m in volume.members if m.member == device), None)
         if member is None or member.state == "faulty":
-            raise IraidError(f"volume {volume.name} has lost {device}: "
-                             f"{(member.reason if member else None) or 'it is no longer a device of the volume'}",
-                             f"iraid status {volume.name}", kind="io")
+            raise IraidError(
+                f"volume {volume.name} has lost {device}: "
+                f"{(member.reason if member else None) or 'it is no longer a device of the volume'}",
+                f"iraid status {volume.name}",
+                kind="io",
+            )
         waiting = model.Work(reason=member.reason or f"it is {member.state}")
         work = volume.rebuild if volume.rebuild.member == device else waiting
         return Step(member.state in ("spare", "in sync"), f"rebuild of {device}", work)
@@ -203,5 +223,4 @@ def settled(device: str) -> Look:
     return look
 
 
-LOOKS: dict[str, Look] = {"in-sync": in_sync, "rebuild": rebuilt, "scrub": scrubbed,
-                          "resync": resynced}
+LOOKS: dict[str, Look] = {"in-sync": in_sync, "rebuild": rebuilt, "scrub": scrubbed, "resync": resynced}

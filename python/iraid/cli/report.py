@@ -76,8 +76,14 @@ class Report:
         from rich.console import Console
 
         return Console(
-            file=self.stream, highlight=False, markup=False, emoji=False, soft_wrap=not self.terminal,
-            width=self.width, color_system="auto" if self.terminal else None)
+            file=self.stream,
+            highlight=False,
+            markup=False,
+            emoji=False,
+            soft_wrap=not self.terminal,
+            width=self.width,
+            color_system="auto" if self.terminal else None,
+        )
 
     def line(self, text: str = "") -> None:
         if self.terminal:
@@ -94,25 +100,26 @@ class Report:
         else:
             self.line("".join(one.text for one in pieces))
 
-    def table(self, headings: list[str], rows: list[list[Any]], right: tuple[int, ...] = (),
-              wide: tuple[int, ...] = (0,)) -> None:
+    def table(
+        self, headings: list[str], rows: list[list[Any]], right: tuple[int, ...] = (), wide: tuple[int, ...] = (0,)
+    ) -> None:
         """right: columns of numbers; wide: columns that are folded when the width is short."""
         from rich.box import SIMPLE_HEAD, Box
         from rich.table import Table
 
         box = (SIMPLE_HEAD if self.unicode else Box(_ASCII_HEAD, ascii=True)) if self.terminal else None
         # A box has a blank between columns of its own.
-        table = Table(box=box, pad_edge=False, padding=(0, 1 if box else 2, 0, 0),
-                      header_style="bold", show_edge=False)
+        table = Table(box=box, pad_edge=False, padding=(0, 1 if box else 2, 0, 0), header_style="bold", show_edge=False)
         for index, heading in enumerate(headings):
-            table.add_column(heading, justify="right" if index in right else "left",
-                             overflow="fold", no_wrap=index not in wide)
+            table.add_column(
+                heading, justify="right" if index in right else "left", overflow="fold", no_wrap=index not in wide
+            )
         for row in rows:
             table.add_row(*map(_text, row))
         self._print(table)
 
     def properties(self, pairs: list[tuple[str, Any]]) -> None:
-        """"Name   value" lines; those without a value are left out."""
+        """ "Name   value" lines; those without a value are left out."""
         from rich.table import Table
 
         shown = [(name, value) for name, value in pairs if value not in (None, "")]
@@ -139,11 +146,19 @@ class Report:
         if not volumes:
             self.line("No volumes.  Make one: iraid create --help")
             return
-        rows = [[v.name, v.level_name, _state(v.state, short=True), _size(v.size_bytes),
-                 _members_in_words(v), self._resync_short(v), ", ".join(v.users) or "-"]
-                for v in volumes]
-        self.table(["NAME", "LEVEL", "STATE", "SIZE", "IN SYNC", "PARITY", "USED BY"], rows,
-                   right=(3,), wide=(0, 6))
+        rows = [
+            [
+                v.name,
+                v.level_name,
+                _state(v.state, short=True),
+                _size(v.size_bytes),
+                _members_in_words(v),
+                self._resync_short(v),
+                ", ".join(v.users) or "-",
+            ]
+            for v in volumes
+        ]
+        self.table(["NAME", "LEVEL", "STATE", "SIZE", "IN SYNC", "PARITY", "USED BY"], rows, right=(3,), wide=(0, 6))
 
     def verdicts(self, verdicts: list[Verdict]) -> None:
         """One line each; what to do next, and what could be better, in lines of their own on a terminal."""
@@ -151,7 +166,9 @@ class Report:
         for one in verdicts:
             said = f"{one.text} ({', '.join(one.notes)})" if one.notes else one.text
             if not self.terminal:
-                self.line("".join([f"{one.name:{names}} {one.word}: {said}", *(f"; {next_}" for next_ in one.remedies)]))
+                self.line(
+                    "".join([f"{one.name:{names}} {one.word}: {said}", *(f"; {next_}" for next_ in one.remedies)])
+                )
                 continue
             self.pieces([Styled(f"{one.name:{names}}  ", "bold"), Styled(one.word, one.style), Styled(f"  {said}")])
             for remedy in one.remedies:
@@ -162,11 +179,25 @@ class Report:
         if not volume.members:
             return
         self.line()
-        rows = [[_role(m), m.member, _member_state(m, volume), m.link, _size(m.size_bytes),
-                 format_size(m.read_bytes), format_size(m.written_bytes), m.errors + m.medium_errors]
-                for m in sorted(volume.members, key=_by_role)]
-        self.table(["ROLE", "MEMBER", "STATE", "LINK", "SIZE", "READ", "WRITTEN", "ERRORS"], rows,
-                   right=(4, 5, 6, 7), wide=(1,))
+        rows = [
+            [
+                _role(m),
+                m.member,
+                _member_state(m, volume),
+                m.link,
+                _size(m.size_bytes),
+                format_size(m.read_bytes),
+                format_size(m.written_bytes),
+                m.errors + m.medium_errors,
+            ]
+            for m in sorted(volume.members, key=_by_role)
+        ]
+        self.table(
+            ["ROLE", "MEMBER", "STATE", "LINK", "SIZE", "READ", "WRITTEN", "ERRORS"],
+            rows,
+            right=(4, 5, 6, 7),
+            wide=(1,),
+        )
         remarks = _remarks(volume)
         if remarks:
             self.line()
@@ -174,9 +205,11 @@ class Report:
             self.line(remark)
 
     def spares(self, spares: list[model.Spare]) -> None:
-        self.table(["SPARE OF THE GATEWAY", "SIZE", "BLOCK"],
-                   [[spare.device, _size(spare.size_bytes), spare.block_bytes] for spare in spares],
-                   right=(1, 2))
+        self.table(
+            ["SPARE OF THE GATEWAY", "SIZE", "BLOCK"],
+            [[spare.device, _size(spare.size_bytes), spare.block_bytes] for spare in spares],
+            right=(1, 2),
+        )
 
     def scrub(self, volume: model.Volume) -> None:
         """What a scrub does, or has done."""
@@ -195,12 +228,13 @@ class Report:
         if not extents:
             self.line(f"Volume {name} has lost nothing.")
             return
-        self.table(["OFFSET", "LENGTH"], [[e.offset_bytes, e.length_bytes] for e in extents],
-                   right=(0, 1), wide=())
+        self.table(["OFFSET", "LENGTH"], [[e.offset_bytes, e.length_bytes] for e in extents], right=(0, 1), wide=())
         total = sum(extent.length_bytes for extent in extents)
         self.line()
-        self.line(f"{format_size(total)} in {len(extents)} places read as medium errors until they are overwritten, "
-                  "for example from a backup.")
+        self.line(
+            f"{format_size(total)} in {len(extents)} places read as medium errors until they are overwritten, "
+            "for example from a backup."
+        )
         self.line(f"To accept what the members hold there as the data: iraid lost {name} --accept")
 
     def _volume_pairs(self, volume: model.Volume) -> list[tuple[str, Any]]:
@@ -208,16 +242,26 @@ class Report:
         if volume.level in model.LEVEL_NAMES:
             level += f" (level {volume.level})"
         return [
-            ("Volume", volume.name), ("State", _state(volume.state)), ("Why", volume.reason),
-            ("Level", level), ("Size", _size(volume.size_bytes)),
-            ("Chunk", _size(volume.chunk_bytes) + (
-                f", blocks of {volume.block_bytes} B" if volume.block_bytes else "")),
-            ("UUID", volume.uuid), ("Parity", self._resync_long(volume)),
-            ("Rebuild", self._rebuild_line(volume)), ("Scrub", self._scrub_line(volume)),
-            ("LOST", _lost(volume)), ("Repaired", _repaired(volume)),
+            ("Volume", volume.name),
+            ("State", _state(volume.state)),
+            ("Why", volume.reason),
+            ("Level", level),
+            ("Size", _size(volume.size_bytes)),
+            (
+                "Chunk",
+                _size(volume.chunk_bytes) + (f", blocks of {volume.block_bytes} B" if volume.block_bytes else ""),
+            ),
+            ("UUID", volume.uuid),
+            ("Parity", self._resync_long(volume)),
+            ("Rebuild", self._rebuild_line(volume)),
+            ("Scrub", self._scrub_line(volume)),
+            ("LOST", _lost(volume)),
+            ("Repaired", _repaired(volume)),
             ("Background", _rates(volume)),
-            ("Regions", _regions(volume)), ("Used by", ", ".join(volume.users) or "nobody"),
-            ("Requests", _requests(volume)), ("Rows written", _rows(volume.rows)),
+            ("Regions", _regions(volume)),
+            ("Used by", ", ".join(volume.users) or "nobody"),
+            ("Requests", _requests(volume)),
+            ("Rows written", _rows(volume.rows)),
             ("Buffers", _buffers(volume.memory)),
             ("Epoch", f"{volume.epoch}, event {volume.event}" if volume.epoch else None),
         ]
@@ -285,25 +329,27 @@ class Report:
                 rows.append([target.iqn, "-", "-", "-", "-", target.error or "no LUNs"])
             for lun in target.luns:
                 disk = f"{lun.vendor} {lun.product}".strip() or "-"
-                rows.append([target.iqn, lun.lun, _size(lun.size_bytes), lun.block_bytes or "-",
-                             disk, _lun_use(lun)])
-        self.table(["TARGET", "LUN", "SIZE", "BLOCK", "DISK", "HOLDS"], rows, right=(1, 2, 3),
-                   wide=(0, 4, 5))
+                rows.append([target.iqn, lun.lun, _size(lun.size_bytes), lun.block_bytes or "-", disk, _lun_use(lun)])
+        self.table(["TARGET", "LUN", "SIZE", "BLOCK", "DISK", "HOLDS"], rows, right=(1, 2, 3), wide=(0, 4, 5))
         self.line()
         self.line(f"To name one of them as a member, write {portal}/IQN/LUN.")
 
     def examination(self, seen: model.Examination) -> None:
         device = seen.device
-        self.properties([
-            ("Member", seen.member), ("Disk", f"{device.vendor} {device.product}".strip()),
-            ("Serial", device.serial), ("Size", _size(device.size_bytes)),
-            ("Block", f"{device.block_bytes} B" if device.block_bytes else None),
-            ("Access", "read and write" if device.writable else "read-only: can't be a member"),
-            ("Write cache", "volatile" if device.write_cache else "none"),
-            ("Session", _flat(seen.session, leave_out=("advice",))),
-            ("Signature", seen.signature or ("none" if seen.superblock is None else None)),
-            ("Copies", _flat(seen.copies)),
-        ])
+        self.properties(
+            [
+                ("Member", seen.member),
+                ("Disk", f"{device.vendor} {device.product}".strip()),
+                ("Serial", device.serial),
+                ("Size", _size(device.size_bytes)),
+                ("Block", f"{device.block_bytes} B" if device.block_bytes else None),
+                ("Access", "read and write" if device.writable else "read-only: can't be a member"),
+                ("Write cache", "volatile" if device.write_cache else "none"),
+                ("Session", _flat(seen.session, leave_out=("advice",))),
+                ("Signature", seen.signature or ("none" if seen.superblock is None else None)),
+                ("Copies", _flat(seen.copies)),
+            ]
+        )
         for advice in _advice(seen.session):
             self.line(f"advice: {advice}")
         self.line()
@@ -335,13 +381,22 @@ def _member_state(member: model.Member, volume: model.Volume) -> Styled:
 
 def _remarks(volume: model.Volume) -> list[str]:
     """What a person must know of devices that are not as they should be."""
-    remarks = [f"{m.member} is {_member_words(m)}: {m.reason or 'the reason is not known'}"
-               for m in volume.members if m.reason or m.state in ("faulty", "missing")]
-    remarks += [f"Role {role} has no device: iraid replace {volume.name} {role} DEVICE"
-                for role in volume.empty_roles]
-    remarks += [f"{m.member} is slow ({m.latency_ms} ms a command): reads avoid it where they can" for m in volume.members if m.slow]
-    remarks += [f"{m.member}: {m.medium_errors} medium errors, {m.medium_repaired} repaired"
-                for m in volume.members if m.medium_errors]
+    remarks = [
+        f"{m.member} is {_member_words(m)}: {m.reason or 'the reason is not known'}"
+        for m in volume.members
+        if m.reason or m.state in ("faulty", "missing")
+    ]
+    remarks += [f"Role {role} has no device: iraid replace {volume.name} {role} DEVICE" for role in volume.empty_roles]
+    remarks += [
+        f"{m.member} is slow ({m.latency_ms} ms a command): reads avoid it where they can"
+        for m in volume.members
+        if m.slow
+    ]
+    remarks += [
+        f"{m.member}: {m.medium_errors} medium errors, {m.medium_repaired} repaired"
+        for m in volume.members
+        if m.medium_errors
+    ]
     return remarks
 
 
@@ -352,16 +407,17 @@ def _lost(volume: model.Volume) -> Styled | None:
 
 
 def _repaired(volume: model.Volume) -> str | None:
-    counted = [(volume.medium_repaired, "medium errors rewritten"),
-               (volume.reads_hedged, "slow reads answered from the other members")]
+    counted = [
+        (volume.medium_repaired, "medium errors rewritten"),
+        (volume.reads_hedged, "slow reads answered from the other members"),
+    ]
     return ", ".join(f"{count} {what}" for count, what in counted if count) or None
 
 
 def _rates(volume: model.Volume) -> str | None:
     if not volume.sync_rate_max_bytes or volume.level == 0:
         return None
-    return (f"{format_size(volume.sync_rate_min_bytes)}/s to {format_size(volume.sync_rate_max_bytes)}/s of each "
-            "member")
+    return f"{format_size(volume.sync_rate_min_bytes)}/s to {format_size(volume.sync_rate_max_bytes)}/s of each member"
 
 
 def _by_role(member: model.Member) -> tuple[bool, int]:
@@ -392,19 +448,24 @@ def _regions(volume: model.Volume) -> str | None:
     if not regions.total:
         return None
     size = f" of {format_size(regions.region_bytes)} per member" if regions.region_bytes else ""
-    return (f"{regions.total}{size}: {regions.dirty} dirty, {regions.suspect} suspect, "
-            f"{regions.stale} stale")
+    return f"{regions.total}{size}: {regions.dirty} dirty, {regions.suspect} suspect, {regions.stale} stale"
 
 
 def _requests(volume: model.Volume) -> str:
-    return (f"{volume.requests_active} active; since the start {volume.requests_merged} merged, "
-            f"{volume.reads_reconstructed} reads reconstructed, {volume.reads_saved} saved")
+    return (
+        f"{volume.requests_active} active; since the start {volume.requests_merged} merged, "
+        f"{volume.reads_reconstructed} reads reconstructed, {volume.reads_saved} saved"
+    )
 
 
 def _rows(rows: model.Rows) -> str | None:
-    counted = [("full", rows.full), ("read-modify-write", rows.read_modify_write),
-               ("reconstruct", rows.reconstruct), ("read-all", rows.read_all),
-               ("data only", rows.data_only)]
+    counted = [
+        ("full", rows.full),
+        ("read-modify-write", rows.read_modify_write),
+        ("reconstruct", rows.reconstruct),
+        ("read-all", rows.read_all),
+        ("data only", rows.data_only),
+    ]
     return ", ".join(f"{name} {count}" for name, count in counted if count) or None
 
 
@@ -425,8 +486,7 @@ def _advice(session: dict[str, Any]) -> list[str]:
 
 
 def _flat(values: dict[str, Any], leave_out: tuple[str, ...] = ()) -> str:
-    return ", ".join(f"{name} {_flat_value(value)}" for name, value in values.items()
-                     if name not in leave_out)
+    return ", ".join(f"{name} {_flat_value(value)}" for name, value in values.items() if name not in leave_out)
 
 
 def _flat_value(value: Any) -> str:

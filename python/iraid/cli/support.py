@@ -16,9 +16,14 @@ from .report import Report
 
 
 @command(
-    click.option("--output", type=click.Path(path_type=Path), metavar="FILE",
-                 help="Archive to write; it must not exist [iraid-support-HOST-TIME.tar.xz]."),
-    examples="iraid support\niraid support --output /root/gateway.tar.xz\ntar -tf /root/gateway.tar.xz")
+    click.option(
+        "--output",
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+        help="Archive to write; it must not exist [iraid-support-HOST-TIME.tar.xz].",
+    ),
+    examples="iraid support\niraid support --output /root/gateway.tar.xz\ntar -tf /root/gateway.tar.xz",
+)
 def support_(client: Client, report: Report | None, output: Path | None) -> None:
     """Gather status, statistics, events, superblocks, configuration and logs in one archive, without secrets.
 
@@ -33,9 +38,21 @@ def support_(client: Client, report: Report | None, output: Path | None) -> None
     kept = support.write(support.Collector(client), path, name)
     if report is None:
         return print_json({"file": str(path), "bytes": path.stat().st_size, "parts": [asdict(one) for one in kept]})
-    report.table(["IN IT", "WHAT", "SIZE"],
-                 [[one.path, one.what if one.error is None else f"not there: {one.error}",
-                   "-" if one.error else format_size(one.bytes)] for one in kept], right=(2,), wide=(1,))
+    report.table(
+        ["IN IT", "WHAT", "SIZE"],
+        [
+            [
+                one.path,
+                one.what if one.error is None else f"not there: {one.error}",
+                "-" if one.error else format_size(one.bytes),
+            ]
+            for one in kept
+        ],
+        right=(2,),
+        wide=(1,),
+    )
     report.line()
-    report.line(f"{path}: {format_size(path.stat().st_size)}.  Passwords, and user names in settings, are removed.  It holds "
-                "names and addresses of targets and initiators.")
+    report.line(
+        f"{path}: {format_size(path.stat().st_size)}.  Passwords, and user names in settings, are removed.  It holds "
+        "names and addresses of targets and initiators."
+    )

@@ -27,8 +27,9 @@ class Watch:
     def next(self) -> top.Frame:
         now = self._look()
         if now.error is not None and self.last is None:
-            raise IraidError(now.error, "systemctl status tcmu-runner; or name its socket with --socket",
-                             kind="unavailable")
+            raise IraidError(
+                now.error, "systemctl status tcmu-runner; or name its socket with --socket", kind="unavailable"
+            )
         made = top.frame(self.last, now)
         self.last = now if now.error is None else self.last
         return made
@@ -50,8 +51,9 @@ class Watch:
     def _check_names(self, there: set[str]) -> None:
         missing = [name for name in self.names if name not in there]
         if missing and self.last is None:
-            raise IraidError(f"there is no volume {', '.join(missing)}", "see what there is: iraid list",
-                             kind="not_found")
+            raise IraidError(
+                f"there is no volume {', '.join(missing)}", "see what there is: iraid list", kind="not_found"
+            )
 
     def _add(self, look: top.Look, name: str) -> None:
         try:
@@ -63,18 +65,45 @@ class Watch:
 
 @command(
     click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=completion.volumes),
-    click.option("--interval", type=click.FloatRange(0.1, 3600), default=1.0, show_default=True, metavar="SECONDS",
-                 help="Time between two updates."),
+    click.option(
+        "--interval",
+        type=click.FloatRange(0.1, 3600),
+        default=1.0,
+        show_default=True,
+        metavar="SECONDS",
+        help="Time between two updates.",
+    ),
     click.option("--count", type=click.IntRange(min=1), metavar="NUMBER", help="End after this many intervals."),
-    click.option("--sort", type=click.Choice(top.SORTS), default="name", show_default=True,
-                 help="Sort order; by a figure, the largest comes first."),
-    click.option("--view", type=click.Choice(top.VIEWS), default="all", show_default=True,
-                 help="Show volumes and members, or only one of them."),
-    click.option("--batch", is_flag=True, help="Print plain lines, as for a log.  The default if the output is not a terminal."),
+    click.option(
+        "--sort",
+        type=click.Choice(top.SORTS),
+        default="name",
+        show_default=True,
+        help="Sort order; by a figure, the largest comes first.",
+    ),
+    click.option(
+        "--view",
+        type=click.Choice(top.VIEWS),
+        default="all",
+        show_default=True,
+        help="Show volumes and members, or only one of them.",
+    ),
+    click.option(
+        "--batch", is_flag=True, help="Print plain lines, as for a log.  The default if the output is not a terminal."
+    ),
     examples="iraid top\niraid top v0 --interval 5 --view members\niraid top --batch --interval 10 >> /var/log/iraid-top\n"
-             "iraid top --json --count 3 | jq '.volumes[].read.bytes_per_second'")
-def top_(client: Client, report: Report | None, names: tuple[str, ...], interval: float, count: int | None, sort: str,
-         view: str, batch: bool) -> None:
+    "iraid top --json --count 3 | jq '.volumes[].read.bytes_per_second'",
+)
+def top_(
+    client: Client,
+    report: Report | None,
+    names: tuple[str, ...],
+    interval: float,
+    count: int | None,
+    sort: str,
+    view: str,
+    batch: bool,
+) -> None:
     """Show live what volumes and members do: commands and bytes a second, times, queues and TCP connections.
 
     Keys: q ends, s changes the order, v selects volumes or members, p pauses, + and - change the interval, h shows help.

@@ -39,7 +39,9 @@ GO_BACK = Path(f"/run/systemd/system/{UNIT}.d/iraid-previous-handler.conf")
 STOP_SECONDS = 15
 START_SECONDS = 8
 ANSWER_SECONDS = 1.5  # it answers before systemd says that the runner is up
-OPEN_SECONDS = 5  # the runner opens all LUNs before it is up; of a volume that it has not, commands would fail after 30 s
+OPEN_SECONDS = (
+    5  # the runner opens all LUNs before it is up; of a volume that it has not, commands would fail after 30 s
+)
 READY_SECONDS = 25
 LOOK_SECONDS = 0.05
 LOG = Path("/var/log/tcmu-runner.log")
@@ -99,8 +101,11 @@ def loaded_by(pid: int) -> Loaded | None:
 
 
 def _ended(pid: int) -> IraidError:
-    return IraidError(f"nothing was changed: tcmu-runner (pid {pid}) has just ended",
-                      f"systemctl status {UNIT}; when it runs, or is stopped for good, run upgrade-runner", kind="unavailable")
+    return IraidError(
+        f"nothing was changed: tcmu-runner (pid {pid}) has just ended",
+        f"systemctl status {UNIT}; when it runs, or is stopped for good, run upgrade-runner",
+        kind="unavailable",
+    )
 
 
 def _unit(*properties: str) -> dict[str, str]:
@@ -119,8 +124,11 @@ def is_new(installed: Path, mapped: Path) -> bool:
     except FileNotFoundError:
         if installed.exists():
             raise _ended(int(mapped.parts[2])) from None
-        raise IraidError(f"{installed} does not exist, so a restarted runner could not load it",
-                         "install iraid again, then run upgrade-runner", kind="unfit") from None
+        raise IraidError(
+            f"{installed} does not exist, so a restarted runner could not load it",
+            "install iraid again, then run upgrade-runner",
+            kind="unfit",
+        ) from None
 
 
 # --- before anything is touched ---
@@ -139,8 +147,11 @@ def check_loads(path: Path) -> None:
     if done.returncode != 0 and not missing:
         missing = [(done.stderr or done.stdout).strip() or f"ldd ends with {done.returncode}"]
     if missing:
-        raise IraidError(f"{path} can't be loaded: {', '.join(missing)}", "the running handler goes on; install iraid and what "
-                         "it depends on again (apt --fix-broken install)", kind="unfit")
+        raise IraidError(
+            f"{path} can't be loaded: {', '.join(missing)}",
+            "the running handler goes on; install iraid and what it depends on again (apt --fix-broken install)",
+            kind="unfit",
+        )
 
 
 def why_not_now(volume: model.Volume) -> str | None:
@@ -172,11 +183,17 @@ def check_room() -> None:
         folder.mkdir(parents=True, exist_ok=True)
         noexec = os.statvfs(folder).f_flag & os.ST_NOEXEC
     except OSError as error:
-        raise IraidError(f"nothing was changed: the old handler can't be kept in {folder}: {error.strerror}",
-                         f"see that {folder} is a folder that can be written to, then run upgrade-runner", kind="io") from error
+        raise IraidError(
+            f"nothing was changed: the old handler can't be kept in {folder}: {error.strerror}",
+            f"see that {folder} is a folder that can be written to, then run upgrade-runner",
+            kind="io",
+        ) from error
     if noexec:
-        raise IraidError(f"nothing was changed: {folder} is mounted noexec, so there would be no way back to the old handler",
-                         "mount it without noexec during the upgrade; or use --force and have no way back", kind="unfit")
+        raise IraidError(
+            f"nothing was changed: {folder} is mounted noexec, so there would be no way back to the old handler",
+            "mount it without noexec during the upgrade; or use --force and have no way back",
+            kind="unfit",
+        )
 
 
 # --- the restart ---
@@ -195,8 +212,11 @@ def keep_old(mapped: Path, path: Path) -> None:
         shutil.rmtree(KEPT, ignore_errors=True)
         fresh.rename(KEPT)
     except OSError as error:
-        raise IraidError(f"nothing was changed: the old handler can't be kept in {KEPT}: {error.strerror}",
-                         f"make room in {KEPT.parent}, then run upgrade-runner", kind="io") from error
+        raise IraidError(
+            f"nothing was changed: the old handler can't be kept in {KEPT}: {error.strerror}",
+            f"make room in {KEPT.parent}, then run upgrade-runner",
+            kind="io",
+        ) from error
 
 
 @contextlib.contextmanager
@@ -211,8 +231,13 @@ def uninterrupted() -> Iterator[None]:
 
 def restart(pid: int, stop_seconds: float) -> bool:
     """True if the runner had to be killed.  Raises IraidError if it does not come back, START_SECONDS after its end at the latest."""
-    process = subprocess.Popen(["systemctl", "restart", UNIT], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                               stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        ["systemctl", "restart", UNIT],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
     deadline = time.monotonic() + stop_seconds
     killed = False
     gone = None
@@ -228,7 +253,9 @@ def restart(pid: int, stop_seconds: float) -> bool:
                 process.kill()
                 process.wait()
                 _kill_runner()
-                raise IraidError(f"{UNIT} did not start within {START_SECONDS} s", f"journalctl -u {UNIT}", kind="unavailable")
+                raise IraidError(
+                    f"{UNIT} did not start within {START_SECONDS} s", f"journalctl -u {UNIT}", kind="unavailable"
+                )
         time.sleep(LOOK_SECONDS)
     assert process.stderr is not None
     said = process.stderr.read().strip()
@@ -274,8 +301,10 @@ def go_back(client: Client, not_pid: int) -> None:
     """tcmu-runner with the kept handler, until the next upgrade or boot."""
     words = re.search(r"argv\[\]=(.*?) ;", _unit("ExecStart").get("ExecStart", ""))
     command = words[1] if words else "/usr/bin/tcmu-runner"
-    _write_go_back("# iraid: the installed handler did not load. upgrade-runner wrote this file and removes it.\n"
-                   f"[Service]\nExecStart=\nExecStart={command} --handler-path={shlex.quote(str(KEPT))}\n")
+    _write_go_back(
+        "# iraid: the installed handler did not load. upgrade-runner wrote this file and removes it.\n"
+        f"[Service]\nExecStart=\nExecStart={command} --handler-path={shlex.quote(str(KEPT))}\n"
+    )
     _run("systemctl", "daemon-reload")
     _run("systemctl", "reset-failed", UNIT)
     done = _run("systemctl", "restart", UNIT)
@@ -287,8 +316,11 @@ def go_back(client: Client, not_pid: int) -> None:
         except IraidError as error:
             why = error.message
     _forget_kept()  # whoever starts the runner next gets what is installed by then
-    raise IraidError(f"neither the new handler nor the old one works: {why}", f"journalctl -u {UNIT}; LUNs answer with errors "
-                     "until there is a handler", kind="unavailable")
+    raise IraidError(
+        f"neither the new handler nor the old one works: {why}",
+        f"journalctl -u {UNIT}; LUNs answer with errors until there is a handler",
+        kind="unavailable",
+    )
 
 
 def _write_go_back(text: str) -> None:
@@ -298,9 +330,13 @@ def _write_go_back(text: str) -> None:
     except OSError as error:
         with contextlib.suppress(OSError):
             GO_BACK.unlink()  # half of it could keep the runner from starting
-        raise IraidError(f"the new handler does not work, and the runner can't be told to take the old one: {GO_BACK}: "
-                         f"{error.strerror}", f"make room in {GO_BACK.parent} and write there what follows, then systemctl "
-                         f"daemon-reload; systemctl restart {UNIT}:\n{text}", kind="io") from error
+        raise IraidError(
+            f"the new handler does not work, and the runner can't be told to take the old one: {GO_BACK}: "
+            f"{error.strerror}",
+            f"make room in {GO_BACK.parent} and write there what follows, then systemctl "
+            f"daemon-reload; systemctl restart {UNIT}:\n{text}",
+            kind="io",
+        ) from error
 
 
 def _forget_kept() -> None:
@@ -341,8 +377,11 @@ def upgrade(client: Client, given: argparse.Namespace) -> Upgrade:
     if loaded is None:
         if not given.check:
             _forget_kept()  # or the restart that is proposed would load the old one
-        raise IraidError(f"tcmu-runner (pid {pid}) runs without the iraid handler",
-                         "systemctl restart tcmu-runner", kind="unavailable")
+        raise IraidError(
+            f"tcmu-runner (pid {pid}) runs without the iraid handler",
+            "systemctl restart tcmu-runner",
+            kind="unavailable",
+        )
     before = client.version()
     mapped = Path(f"/proc/{pid}/map_files/{loaded.mapping}")
     installed = installed_handler() if GO_BACK.exists() else loaded.path
@@ -367,18 +406,27 @@ def upgrade(client: Client, given: argparse.Namespace) -> Upgrade:
 
 def installed_handler() -> Path:
     """Where tcmu-runner looks for handlers if nobody tells it otherwise."""
-    places = [*sorted(Path("/usr/lib").glob("*/tcmu-runner")), Path("/usr/lib64/tcmu-runner"), Path("/usr/lib/tcmu-runner")]
+    places = [
+        *sorted(Path("/usr/lib").glob("*/tcmu-runner")),
+        Path("/usr/lib64/tcmu-runner"),
+        Path("/usr/lib/tcmu-runner"),
+    ]
     for folder in places:
         if (folder / HANDLER).exists():
             return folder / HANDLER
-    raise IraidError(f"{HANDLER} was not found in {places[0]}", "install iraid again, then run upgrade-runner", kind="unfit")
+    raise IraidError(
+        f"{HANDLER} was not found in {places[0]}", "install iraid again, then run upgrade-runner", kind="unfit"
+    )
 
 
 def _check_volumes(volumes: list[model.Volume], force: bool) -> None:
     stuck = [f"volume {volume.name}: {why}" for volume in volumes if (why := why_not_now(volume))]
     if stuck and not force:
-        raise IraidError(f"nothing was changed, because commands of initiators could fail: {'; '.join(stuck)}",
-                         "wait until iraid status shows it active or degraded; or --force", kind="busy")
+        raise IraidError(
+            f"nothing was changed, because commands of initiators could fail: {'; '.join(stuck)}",
+            "wait until iraid status shows it active or degraded; or --force",
+            kind="busy",
+        )
 
 
 def _restart(client: Client, pid: int, volumes: list[model.Volume], stop_seconds: float, report: Upgrade) -> None:
@@ -396,16 +444,22 @@ def _restart(client: Client, pid: int, volumes: list[model.Volume], stop_seconds
         go_back(client, pid)
         with contextlib.suppress(IraidError):  # what the new one did is to be told
             wait_for_volumes(client, running)
-        raise IraidError(f"{report.handler} does not work: {why}. The old handler, version {report.before}, runs again after "
-                         f"{time.monotonic() - begin:.1f} s", "install another version and run upgrade-runner; a reboot would take "
-                         "the new one", kind="unfit") from error
+        raise IraidError(
+            f"{report.handler} does not work: {why}. The old handler, version {report.before}, runs again after "
+            f"{time.monotonic() - begin:.1f} s",
+            "install another version and run upgrade-runner; a reboot would take the new one",
+            kind="unfit",
+        ) from error
     shutil.rmtree(KEPT, ignore_errors=True)
     report.outcome = "taken"
     report.seconds = round(time.monotonic() - begin, 2)
     used = [volume for volume in back if volume.name in running]
     report.not_clean = [volume.name for volume in used if volume.regions.suspect > suspect.get(volume.name, 0)]
-    late = [f"volume {volume.name} is {volume.state}: {volume.reason or 'see iraid status'}" for volume in used
-            if volume.state not in WORKS]
+    late = [
+        f"volume {volume.name} is {volume.state}: {volume.reason or 'see iraid status'}"
+        for volume in used
+        if volume.state not in WORKS
+    ]
     report.notes += late
 
 
@@ -417,8 +471,11 @@ def _check_back(before: list[model.Volume], back: list[model.Volume]) -> None:
         now = found.get(volume.name)
         if volume.state not in WORKS or (now and (now.state in WORKS or (not volume.users and now.state != "failed"))):
             continue
-        lost.append(f"volume {volume.name} is {now.state}: {now.reason or 'the reason is not known'}" if now
-                    else f"volume {volume.name} is missing")
+        lost.append(
+            f"volume {volume.name} is {now.state}: {now.reason or 'the reason is not known'}"
+            if now
+            else f"volume {volume.name} is missing"
+        )
     if lost:
         raise IraidError("; ".join(lost), kind="unfit")
 
@@ -429,12 +486,14 @@ def _print(report: Upgrade, as_json: bool) -> None:
         return
     for note in report.notes:
         print(f"note: {note}")
-    print({
-        "not running": "tcmu-runner does not run: it loads the installed handler when it is started.",
-        "runs already": f"The installed handler, version {report.before}, runs already.",
-        "possible": f"{report.handler} can be loaded now.",
-        "taken": f"Handler {report.before} -> {report.after}; initiators waited about {report.seconds:.1f} s.",
-    }[report.outcome])
+    print(
+        {
+            "not running": "tcmu-runner does not run: it loads the installed handler when it is started.",
+            "runs already": f"The installed handler, version {report.before}, runs already.",
+            "possible": f"{report.handler} can be loaded now.",
+            "taken": f"Handler {report.before} -> {report.after}; initiators waited about {report.seconds:.1f} s.",
+        }[report.outcome]
+    )
     if report.killed:
         print("note: commands in flight did not end in time, so the runner was killed")
     for name in report.not_clean:
@@ -443,19 +502,29 @@ def _print(report: Upgrade, as_json: bool) -> None:
 
 def main(words: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
-        prog="upgrade-runner", formatter_class=argparse.RawDescriptionHelpFormatter, epilog=_EPILOG,
-        description="Make tcmu-runner load the iraid handler that is installed now.  Initiators see a pause, but no error.")
+        prog="upgrade-runner",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog=_EPILOG,
+        description="Make tcmu-runner load the iraid handler that is installed now.  Initiators see a pause, but no error.",
+    )
     parser.add_argument("--check", action="store_true", help="say whether the upgrade would work, and change nothing")
     parser.add_argument("--again", action="store_true", help="restart even if the installed handler runs already")
     parser.add_argument("--force", action="store_true", help="restart even while a volume waits for its members")
-    parser.add_argument("--stop-seconds", type=float, default=STOP_SECONDS, metavar="N",
-                        help=f"kill the runner if it has not ended after N seconds (default {STOP_SECONDS}, at most 25)")
+    parser.add_argument(
+        "--stop-seconds",
+        type=float,
+        default=STOP_SECONDS,
+        metavar="N",
+        help=f"kill the runner if it has not ended after N seconds (default {STOP_SECONDS}, at most 25)",
+    )
     parser.add_argument("--json", action="store_true", help="print what was done as JSON")
     given = parser.parse_args(words)
     try:
         if not 1 <= given.stop_seconds <= 25:
-            raise UsageFault(f"--stop-seconds {given.stop_seconds:g} is not between 1 and 25", "give 1 to 25: after 30 s the kernel "
-                             "fails the commands that wait")
+            raise UsageFault(
+                f"--stop-seconds {given.stop_seconds:g} is not between 1 and 25",
+                "give 1 to 25: after 30 s the kernel fails the commands that wait",
+            )
         if os.geteuid() != 0:
             raise IraidError("only root can restart tcmu-runner", "run it as root", kind="permission")
         _print(upgrade(Client(), given), given.json)

@@ -22,8 +22,9 @@ MISMATCHES_STATUS = 3
 @command(
     click.argument("action", type=click.Choice(["start", "stop", "status"])),
     click.argument("name", required=False, shell_complete=completion.volumes),
-    click.option("--all", "all_volumes", is_flag=True,
-                 help="Start on every active volume that has redundancy; give no NAME."),
+    click.option(
+        "--all", "all_volumes", is_flag=True, help="Start on every active volume that has redundancy; give no NAME."
+    ),
     click.option("--repair", is_flag=True, help="Rewrite parity that does not match the data."),
     click.option("--resume", is_flag=True, help="Continue where the last scrub was stopped."),
     click.option("--wait", is_flag=True, help="Wait until the scrub has ended; show progress."),
@@ -31,9 +32,18 @@ MISMATCHES_STATUS = 3
 iraid scrub start v0 --wait
 iraid scrub start v0 --repair
 iraid scrub status v0
-iraid scrub start --all --wait""")
-def scrub(client: Client, report: Report | None, action: str, name: str | None, all_volumes: bool, repair: bool,
-          resume: bool, wait: bool) -> None:
+iraid scrub start --all --wait""",
+)
+def scrub(
+    client: Client,
+    report: Report | None,
+    action: str,
+    name: str | None,
+    all_volumes: bool,
+    repair: bool,
+    resume: bool,
+    wait: bool,
+) -> None:
     """Read all of a volume and compare parity with data.
 
     start begins a scrub in the background.  stop ends it.  status shows its progress and what it found.  Sectors that
@@ -58,8 +68,9 @@ def scrub(client: Client, report: Report | None, action: str, name: str | None, 
         raise click.exceptions.Exit(MISMATCHES_STATUS)
 
 
-def _check_scrub_words(action: str, name: str | None, all_volumes: bool, repair: bool, resume: bool,
-                       wait: bool) -> None:
+def _check_scrub_words(
+    action: str, name: str | None, all_volumes: bool, repair: bool, resume: bool, wait: bool
+) -> None:
     help_words = "see iraid scrub --help"
     if all_volumes and (name is not None or action != "start"):
         raise UsageFault("--all needs the action start and no NAME", help_words)
@@ -95,8 +106,14 @@ def _scrub_all(client: Client, report: Report | None, repair: bool, resume: bool
         except IraidError as error:
             failures.append({"name": one, "error": error.to_json()})
     if report is None:
-        print_json({"started": started, "passed_over": passed, "failed": failures, "ended": [
-            {"name": volume.name, "scrub": model.to_json(volume.scrub)} for volume in ended]})
+        print_json(
+            {
+                "started": started,
+                "passed_over": passed,
+                "failed": failures,
+                "ended": [{"name": volume.name, "scrub": model.to_json(volume.scrub)} for volume in ended],
+            }
+        )
     else:
         _report_all(report, started, passed, ended)
     warn([f"volume {one['name']}: {one['error']['message']}" for one in failures])
@@ -114,8 +131,7 @@ def _why_not_scrubbed(volume: model.Volume) -> str | None:
     return "a scrub is under way" if volume.scrub.active else None
 
 
-def _report_all(report: Report, started: list[str], passed: list[dict[str, str]],
-                ended: list[model.Volume]) -> None:
+def _report_all(report: Report, started: list[str], passed: list[dict[str, str]], ended: list[model.Volume]) -> None:
     for one in passed:
         report.line(f"Volume {one['name']} is skipped: {one['reason']}.")
     for volume in ended:
@@ -130,13 +146,16 @@ def _report_all(report: Report, started: list[str], passed: list[dict[str, str]]
 @command(
     NAME,
     click.option("--accept", is_flag=True, help="Accept what the members hold there as the data."),
-    click.option("--offset", type=SizeType(), default=0, metavar="SIZE",
-                 help="Accept only from this byte of the volume on."),
+    click.option(
+        "--offset", type=SizeType(), default=0, metavar="SIZE", help="Accept only from this byte of the volume on."
+    ),
     click.option("--length", type=SizeType(), metavar="SIZE", help="Accept only this many bytes."),
     click.option("--yes", is_flag=True, help="Don't ask."),
-    examples="iraid lost v0\niraid lost v0 --accept --yes\niraid lost v0 --accept --offset 1M --length 64K")
-def lost(client: Client, report: Report | None, name: str, accept: bool, offset: int, length: int | None,
-         yes: bool) -> None:
+    examples="iraid lost v0\niraid lost v0 --accept --yes\niraid lost v0 --accept --offset 1M --length 64K",
+)
+def lost(
+    client: Client, report: Report | None, name: str, accept: bool, offset: int, length: int | None, yes: bool
+) -> None:
     """List the parts of a volume whose content is no longer known.
 
     They read as medium errors until they are overwritten.  --accept makes them readable as they are on the members: old
@@ -147,12 +166,20 @@ def lost(client: Client, report: Report | None, name: str, accept: bool, offset:
             raise UsageFault("--offset, --length and --yes need --accept", "see iraid lost --help")
         extents = _all_lost(client, name)
         if report is None:
-            return print_json({"name": name, "extents": [model.to_json(one) for one in extents],
-                               "bytes": sum(one.length_bytes for one in extents)})
+            return print_json(
+                {
+                    "name": name,
+                    "extents": [model.to_json(one) for one in extents],
+                    "bytes": sum(one.length_bytes for one in extents),
+                }
+            )
         return report.lost(name, extents)
     if not yes:
-        ask(f"Accept what the members hold in the lost parts of volume {name} as its data?",
-            f"lost parts of volume {name} were not accepted, because this needs a confirmation", report)
+        ask(
+            f"Accept what the members hold in the lost parts of volume {name} as its data?",
+            f"lost parts of volume {name} were not accepted, because this needs a confirmation",
+            report,
+        )
     done = client.accept_lost(name, offset, length)
     if report is None:
         return print_json(model.to_json(done))
@@ -175,11 +202,15 @@ def _all_lost(client: Client, name: str) -> list[model.Extent]:
 
 @command(
     NAME,
-    click.option("--rate-min", type=SizeType(), metavar="SIZE",
-                 help="Lower limit, bytes a second of each member: also while initiators are busy."),
-    click.option("--rate-max", type=SizeType(), metavar="SIZE",
-                 help="Upper limit, bytes a second of each member."),
-    examples="iraid set v0\niraid set v0 --rate-min 20M --rate-max 200M")
+    click.option(
+        "--rate-min",
+        type=SizeType(),
+        metavar="SIZE",
+        help="Lower limit, bytes a second of each member: also while initiators are busy.",
+    ),
+    click.option("--rate-max", type=SizeType(), metavar="SIZE", help="Upper limit, bytes a second of each member."),
+    examples="iraid set v0\niraid set v0 --rate-min 20M --rate-max 200M",
+)
 def set_(client: Client, report: Report | None, name: str, rate_min: int | None, rate_max: int | None) -> None:
     """Set the limits of resync, rebuild and scrub; without an option, show them.
 
@@ -188,8 +219,10 @@ def set_(client: Client, report: Report | None, name: str, rate_min: int | None,
     rates = client.set_rates(name, rate_min, rate_max)
     if report is None:
         return print_json(model.to_json(rates))
-    report.line(f"Background work of volume {name}: {format_size(rates.sync_rate_min_bytes)}/s to "
-                f"{format_size(rates.sync_rate_max_bytes)}/s of each member.")
+    report.line(
+        f"Background work of volume {name}: {format_size(rates.sync_rate_min_bytes)}/s to "
+        f"{format_size(rates.sync_rate_max_bytes)}/s of each member."
+    )
 
 
 # --- wait ---
@@ -197,10 +230,17 @@ def set_(client: Client, report: Report | None, name: str, rate_min: int | None,
 
 @command(
     NAME,
-    click.option("--for", "what", type=click.Choice(sorted(progress.LOOKS)), default="in-sync",
-                 show_default=True, help="What to wait for."),
+    click.option(
+        "--for",
+        "what",
+        type=click.Choice(sorted(progress.LOOKS)),
+        default="in-sync",
+        show_default=True,
+        help="What to wait for.",
+    ),
     click.option("--timeout", type=click.IntRange(min=1), metavar="SECONDS", help="Longest time to wait."),
-    examples="iraid wait v0\niraid wait v0 --for rebuild --timeout 3600")
+    examples="iraid wait v0\niraid wait v0 --for rebuild --timeout 3600",
+)
 def wait(client: Client, report: Report | None, name: str, what: str, timeout: int | None) -> None:
     """Wait until a volume's members are all in sync, or until a rebuild, resync or scrub has ended.
 

@@ -29,8 +29,19 @@ LONG_SECONDS = 300.0
 # Kinds of errors of the way to the handler: they say nothing about what was asked for, and hold for all of it.
 NO_ANSWER = ("unavailable", "permission", "answer")
 # Calls that change nothing.  What the handler is asked for otherwise it goes on with, whoever waits for its answer.
-_QUESTIONS = {"version", "volume.list", "volume.status", "volume.stats", "volume.path", "volume.probe", "pool.list",
-              "lost.list", "events", "discover", "examine"}
+_QUESTIONS = {
+    "version",
+    "volume.list",
+    "volume.status",
+    "volume.stats",
+    "volume.path",
+    "volume.probe",
+    "pool.list",
+    "lost.list",
+    "events",
+    "discover",
+    "examine",
+}
 
 _RUNNER_REMEDY = (
     "see whether tcmu-runner runs with the iraid handler: systemctl status tcmu-runner "
@@ -39,9 +50,22 @@ _RUNNER_REMEDY = (
 _LOG_REMEDY = "its log has the reason: journalctl -u tcmu-runner"
 
 # What the codes mean if the server sends no type of its own.
-_TYPES = {-32700: "parse", -32600: "request", -32601: "method", -32602: "params", 1: "invalid",
-          2: "not_found", 3: "exists", 4: "unreachable", 5: "login", 6: "unfit", 7: "in_use",
-          8: "busy", 9: "io", 10: "internal"}
+_TYPES = {
+    -32700: "parse",
+    -32600: "request",
+    -32601: "method",
+    -32602: "params",
+    1: "invalid",
+    2: "not_found",
+    3: "exists",
+    4: "unreachable",
+    5: "login",
+    6: "unfit",
+    7: "in_use",
+    8: "busy",
+    9: "io",
+    10: "internal",
+}
 
 
 def default_socket() -> Path:
@@ -72,8 +96,7 @@ class Client:
         return self._ask(model.Imported, "volume.import", _given(parameters), LONG_SECONDS)
 
     def start(self, name: str, force: bool, take_over: bool, wait_seconds: int) -> model.Volume:
-        parameters = {"name": name, "force": force, "take_over": take_over,
-                      "wait_seconds": wait_seconds}
+        parameters = {"name": name, "force": force, "take_over": take_over, "wait_seconds": wait_seconds}
         return self._ask(model.Volume, "volume.start", parameters, wait_seconds + LONG_SECONDS)
 
     def grow(self, name: str) -> model.Grown:
@@ -82,15 +105,23 @@ class Client:
     def paths(self, name: str) -> model.Paths:
         return self._ask(model.Paths, "volume.path", {"name": name})
 
-    def probe(self, name: str, member: str | None, duration_ms: int, block_bytes: int, depth: int,
-              rate_max_bytes: int) -> model.Probe:
-        parameters = _given({"name": name, "member": member, "duration_ms": duration_ms,
-                             "block_bytes": block_bytes, "depth": depth, "rate_max_bytes": rate_max_bytes})
+    def probe(
+        self, name: str, member: str | None, duration_ms: int, block_bytes: int, depth: int, rate_max_bytes: int
+    ) -> model.Probe:
+        parameters = _given(
+            {
+                "name": name,
+                "member": member,
+                "duration_ms": duration_ms,
+                "block_bytes": block_bytes,
+                "depth": depth,
+                "rate_max_bytes": rate_max_bytes,
+            }
+        )
         return self._ask(model.Probe, "volume.probe", parameters, duration_ms / 1000 + QUICK_SECONDS)
 
     def set_rates(self, name: str, rate_min: int | None, rate_max: int | None) -> model.Rates:
-        parameters = _given({"name": name, "sync_rate_min_bytes": rate_min,
-                             "sync_rate_max_bytes": rate_max})
+        parameters = _given({"name": name, "sync_rate_min_bytes": rate_min, "sync_rate_max_bytes": rate_max})
         return self._ask(model.Rates, "volume.set", parameters)
 
     def fail(self, name: str, member: str) -> model.Changed:
@@ -153,8 +184,7 @@ class Client:
     def examine(self, **parameters: Any) -> model.Examination:
         return self._ask(model.Examination, "examine", _given(parameters), LONG_SECONDS)
 
-    def _ask(self, kind: type[T], method: str, parameters: dict[str, Any],
-             seconds: float = QUICK_SECONDS) -> T:
+    def _ask(self, kind: type[T], method: str, parameters: dict[str, Any], seconds: float = QUICK_SECONDS) -> T:
         result = self._call(method, parameters, seconds)
         try:
             return model.read(kind, result)
@@ -184,8 +214,7 @@ class Client:
     def _unreachable(self, error: OSError, seconds: float) -> IraidError:
         where = f"control socket {self.path}"
         if isinstance(error, PermissionError):
-            return IraidError(f"{where}: permission denied", "run the command as root",
-                              kind="permission")
+            return IraidError(f"{where}: permission denied", "run the command as root", kind="permission")
         if isinstance(error, FileNotFoundError):
             return IraidError(f"{where} does not exist", _RUNNER_REMEDY, kind="unavailable")
         if error.errno == errno.ECONNREFUSED:
@@ -197,8 +226,7 @@ class Client:
         # Among others a path that is too long has no errno.
         return IraidError(f"{where}: {error.strerror or error}", _RUNNER_REMEDY, kind="unavailable")
 
-    def _exchange(self, connection: socket.socket, method: str, request: bytes,
-                  seconds: float) -> bytes:
+    def _exchange(self, connection: socket.socket, method: str, request: bytes, seconds: float) -> bytes:
         """`seconds` is for all of it: a handler that sends a little now and then gains no time."""
         answer = bytearray()
         deadline = time.monotonic() + seconds
@@ -224,12 +252,10 @@ class Client:
         return bytes(answer).partition(b"\n")[0]
 
     def _closed(self, method: str, length: int) -> IraidError:
-        after = f"after {length} bytes of its answer to {method}" if length else (
-            f"without an answer to {method}")
+        after = f"after {length} bytes of its answer to {method}" if length else (f"without an answer to {method}")
         message = f"control socket {self.path}: the handler closed the connection {after}"
         if length == 0 and os.geteuid() != 0:
-            return IraidError(message, "it serves root only: run the command as root",
-                              kind="permission")
+            return IraidError(message, "it serves root only: run the command as root", kind="permission")
         return IraidError(message, _LOG_REMEDY, kind="unavailable")
 
     def _nonsense(self, method: str, what: str) -> IraidError:

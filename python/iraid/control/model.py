@@ -33,8 +33,9 @@ def read(kind: type[T], value: Any, where: str = "result") -> T:
 
 
 def _required(kind: type, given: dict[str, Any]) -> str:
-    return ", ".join(f.name for f in fields(kind) if f.name not in given
-                     and f.default is MISSING and f.default_factory is MISSING)
+    return ", ".join(
+        f.name for f in fields(kind) if f.name not in given and f.default is MISSING and f.default_factory is MISSING
+    )
 
 
 def _read_value(hint: Any, value: Any, where: str) -> Any:

@@ -29,8 +29,11 @@ def engine_program() -> Path:
         if place.is_file():
             return place
     looked = ", ".join(map(str, places))
-    raise IraidError(f"{ENGINE} was not found in {looked}", "install iraid again, or name the program in IRAID_ENGINE",
-                     kind="unavailable")
+    raise IraidError(
+        f"{ENGINE} was not found in {looked}",
+        "install iraid again, or name the program in IRAID_ENGINE",
+        kind="unavailable",
+    )
 
 
 class Gateway(dict[str, Any]):
@@ -40,8 +43,11 @@ class Gateway(dict[str, Any]):
     def __getitem__(self, name: str) -> Any:
         if name in SECTIONS:
             # What is in no known section may have been meant for this one.
-            faults = [fault for fault in self.get("faults", ())
-                      if fault["section"] == name or fault["section"] not in SECTIONS]
+            faults = [
+                fault
+                for fault in self.get("faults", ())
+                if fault["section"] == name or fault["section"] not in SECTIONS
+            ]
             if faults:
                 raise fault_error(faults)
         return super().__getitem__(name)
@@ -98,16 +104,29 @@ def fault_error(faults: list[dict[str, Any]]) -> IraidError:
 def _ask(*arguments: str) -> Any:
     program = engine_program()
     try:
-        done = subprocess.run([program, *arguments], stdin=subprocess.DEVNULL, capture_output=True, encoding="utf-8",
-                              errors="replace", timeout=SECONDS_MAX, check=False)
+        done = subprocess.run(
+            [program, *arguments],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            timeout=SECONDS_MAX,
+            check=False,
+        )
     except OSError as error:
-        raise IraidError(f"{program} can't be run: {error.strerror}", "install iraid again", kind="unavailable") from error
+        raise IraidError(
+            f"{program} can't be run: {error.strerror}", "install iraid again", kind="unavailable"
+        ) from error
     except subprocess.TimeoutExpired as error:
-        raise IraidError(f"{program} did not answer within {SECONDS_MAX} s",
-                         "see whether the disk of /etc/iraid answers: journalctl -b -k -p err") from error
+        raise IraidError(
+            f"{program} did not answer within {SECONDS_MAX} s",
+            "see whether the disk of /etc/iraid answers: journalctl -b -k -p err",
+        ) from error
     try:
         return json.loads(done.stdout)
     except ValueError as error:
         said = done.stderr.strip().splitlines()
-        raise IraidError(f"{program} {' '.join(arguments)} failed: {said[-1] if said else f'status {done.returncode}'}",
-                         "its version may differ from that of the iraid command: install iraid again") from error
+        raise IraidError(
+            f"{program} {' '.join(arguments)} failed: {said[-1] if said else f'status {done.returncode}'}",
+            "its version may differ from that of the iraid command: install iraid again",
+        ) from error

@@ -24,7 +24,7 @@ def parse_size(text: str) -> int:
 
 
 def format_size(size_bytes: int) -> str:
-    """"64 KiB", "1.5 TiB": the largest unit that leaves a number of at least 1."""
+    """ "64 KiB", "1.5 TiB": the largest unit that leaves a number of at least 1."""
     power = 0
     while power + 1 < len(_UNITS) and size_bytes >= 1024 ** (power + 1):
         power += 1
@@ -44,7 +44,7 @@ def percent_done(done: int, total: int) -> float:
 
 
 def format_duration(seconds: int) -> str:
-    """"45 s", "2 min 10 s", "3 h 5 min", "2 d 4 h": the two largest units."""
+    """ "45 s", "2 min 10 s", "3 h 5 min", "2 d 4 h": the two largest units."""
     if seconds < 60:
         return f"{seconds} s"
     if seconds < 3600:

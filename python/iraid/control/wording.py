@@ -5,7 +5,7 @@ from .units import format_duration, format_size, percent_done
 
 
 def describe(work: model.Work) -> str:
-    """"43.1 %, 120 MiB/s per member, 2 min 10 s left" or why it waits."""
+    """ "43.1 %, 120 MiB/s per member, 2 min 10 s left" or why it waits."""
     parts = [f"{percent_done(work.done_rows, work.total_rows):.1f} %"] if work.total_rows else []
     if work.running and work.bytes_per_second:
         parts.append(f"{format_size(work.bytes_per_second)}/s of each member")

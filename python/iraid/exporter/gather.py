@@ -133,21 +133,30 @@ class Gatherer:
             version = self._call(deadline, "version", Client.version)
             listed = self._call(deadline, "volume.list", Client.volumes)
             volumes = tuple(self._look(deadline, one) for one in sorted(listed, key=lambda one: one.name))
-            found = replace(found, up=True, version=version, volumes=tuple(filter(None, volumes)),
-                            spares=self._spares(deadline))
+            found = replace(
+                found, up=True, version=version, volumes=tuple(filter(None, volumes)), spares=self._spares(deadline)
+            )
             self._follow_events(deadline)
         except IraidError as error:
             found = replace(found, error=error.message, remedy=error.remedy)
-        return replace(found, seconds=self._clock() - begin, events_counted=dict(self._events.counted),
-                       events_missed=self._events.missed, events=tuple(self._events.kept),
-                       failed_calls=dict(self._failed_calls))
+        return replace(
+            found,
+            seconds=self._clock() - begin,
+            events_counted=dict(self._events.counted),
+            events_missed=self._events.missed,
+            events=tuple(self._events.kept),
+            failed_calls=dict(self._failed_calls),
+        )
 
     def _call(self, deadline: float, method: str, ask: Callable[[Client], T]) -> T:
         left = deadline - self._clock()
         try:
             if left <= 0:
-                raise IraidError(f"{method} was not asked: the handler took {SECONDS_MAX:g} s for what came before",
-                                 "see why in its log: journalctl -u tcmu-runner", kind="unavailable")
+                raise IraidError(
+                    f"{method} was not asked: the handler took {SECONDS_MAX:g} s for what came before",
+                    "see why in its log: journalctl -u tcmu-runner",
+                    kind="unavailable",
+                )
             return ask(Client(self._socket, seconds_max=min(left, CALL_SECONDS_MAX)))
         except IraidError as error:
             if error.kind != "not_found":

@@ -34,8 +34,7 @@ class Point:
     queue: int
 
     def to_json(self) -> dict[str, float | int | None]:
-        return {name: round(value, 1) if isinstance(value, float) else value
-                for name, value in asdict(self).items()}
+        return {name: round(value, 1) if isinstance(value, float) else value for name, value in asdict(self).items()}
 
 
 def between(before: Stats, after: Stats) -> Point | None:
@@ -46,8 +45,16 @@ def between(before: Stats, after: Stats) -> Point | None:
     reads, writes = _Rate(before.commands.read, after.commands.read), _Rate(before.commands.write, after.commands.write)
     if reads.count < 0 or writes.count < 0:  # another process, in the same millisecond
         return None
-    return Point(after.time_ms, reads.bytes / seconds, writes.bytes / seconds, reads.count / seconds,
-                 writes.count / seconds, reads.mean_us, writes.mean_us, after.queue)
+    return Point(
+        after.time_ms,
+        reads.bytes / seconds,
+        writes.bytes / seconds,
+        reads.count / seconds,
+        writes.count / seconds,
+        reads.mean_us,
+        writes.mean_us,
+        after.queue,
+    )
 
 
 class _Rate:

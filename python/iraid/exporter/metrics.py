@@ -15,8 +15,14 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from prometheus_client import CollectorRegistry, ProcessCollector
-from prometheus_client.core import (CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, InfoMetricFamily,
-                                    Metric, SummaryMetricFamily)
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    InfoMetricFamily,
+    Metric,
+    SummaryMetricFamily,
+)
 from prometheus_client.utils import floatToGoString
 
 from iraid import __version__
@@ -32,8 +38,12 @@ WORKS = ("resync", "rebuild", "scrub")
 
 _go_string: Callable[[float], str] = floatToGoString  # which says nothing of its types
 _FAMILIES: dict[str, Callable[..., Metric]] = {
-    "gauge": GaugeMetricFamily, "counter": CounterMetricFamily, "histogram": HistogramMetricFamily,
-    "summary": SummaryMetricFamily, "info": InfoMetricFamily}
+    "gauge": GaugeMetricFamily,
+    "counter": CounterMetricFamily,
+    "histogram": HistogramMetricFamily,
+    "summary": SummaryMetricFamily,
+    "info": InfoMetricFamily,
+}
 
 
 @dataclass(frozen=True)
@@ -59,44 +69,63 @@ METRICS: tuple[Definition, ...] = (
     _define("failed_calls_total", "counter", "method", "Calls to the handler that failed, since the exporter's start."),
     _define("exporter_info", "info", "", "Version of the exporter."),
     _define("handler_info", "info", "", "Version of the handler, and the program it is in."),
-    _define("runner_cpu_seconds_total", "counter", "mode",
-            "Processor time of the handler's process; mode user or system."),
+    _define(
+        "runner_cpu_seconds_total", "counter", "mode", "Processor time of the handler's process; mode user or system."
+    ),
     _define("runner_resident_memory_bytes", "gauge", "", "Memory of the handler's process."),
     _define("runner_threads", "gauge", "", "Threads of the handler's process."),
     _define("gateway_spares", "gauge", "", "Spares that all volumes share."),
     _define("gateway_spare_size_bytes", "gauge", "device", "Size of a shared spare."),
-    _define("events_total", "counter", "volume severity",
-            "Events since the exporter's start; volume is empty for the gateway's."),
+    _define(
+        "events_total",
+        "counter",
+        "volume severity",
+        "Events since the exporter's start; volume is empty for the gateway's.",
+    ),
     _define("events_missed_total", "counter", "", "Events that were overwritten before the exporter read them."),
     # a volume
     _define("volume_up", "gauge", "volume", "1: the volume answered; 0: only its name and state are known."),
     _define("volume_info", "info", "volume", "What a volume is: uuid, level, level_name."),
     _define("volume_state", "gauge", "volume state", "1 for its state, 0 for all others."),
-    _define("volume_redundancy", "gauge", "volume",
-            "Any so many members may still be lost; only while active or degraded."),
-    _define("volume_expendable_members", "gauge", "volume",
-            "Members in sync of which any single one may be lost: all or none, on level 10 also some."),
+    _define(
+        "volume_redundancy", "gauge", "volume", "Any so many members may still be lost; only while active or degraded."
+    ),
+    _define(
+        "volume_expendable_members",
+        "gauge",
+        "volume",
+        "Members in sync of which any single one may be lost: all or none, on level 10 also some.",
+    ),
     _define("volume_size_bytes", "gauge", "volume", "Size that initiators see."),
     _define("volume_chunk_bytes", "gauge", "volume", "Size of a chunk."),
     _define("volume_members", "gauge", "volume state", "Devices in each state, spares included."),
     _define("volume_empty_roles", "gauge", "volume", "Roles that have no device."),
     _define("volume_users", "gauge", "volume", "Number of users: LUNs of tcmu, nbdkit."),
-    _define("volume_regions", "gauge", "volume state",
-            "Regions that are dirty, suspect (parity to be verified) or stale."),
+    _define(
+        "volume_regions", "gauge", "volume state", "Regions that are dirty, suspect (parity to be verified) or stale."
+    ),
     _define("volume_lost_bytes", "gauge", "volume", "Data that is no longer known; reads as medium errors."),
     _define("volume_lost_extents", "gauge", "volume", "Number of lost extents."),
     _define("volume_started_timestamp_seconds", "gauge", "volume", "Start of the volume."),
     _define("volume_buffer_bytes", "gauge", "volume", "Memory that its buffers use."),
     _define("volume_buffer_limit_bytes", "gauge", "volume", "Upper limit of the memory of its buffers."),
     _define("volume_rows_written_total", "counter", "volume how", "Rows written, by method."),
-    _define("volume_requests_merged_total", "counter", "volume",
-            "Requests that were merged with another."),
-    _define("volume_reads_reconstructed_total", "counter", "volume",
-            "Reads computed from the other members because one was out."),
-    _define("volume_reads_hedged_total", "counter", "volume",
-            "Reads answered from the other members because one was slow."),
-    _define("volume_reads_saved_total", "counter", "volume",
-            "Reads of members that were not needed, because their rows were in memory."),
+    _define("volume_requests_merged_total", "counter", "volume", "Requests that were merged with another."),
+    _define(
+        "volume_reads_reconstructed_total",
+        "counter",
+        "volume",
+        "Reads computed from the other members because one was out.",
+    ),
+    _define(
+        "volume_reads_hedged_total", "counter", "volume", "Reads answered from the other members because one was slow."
+    ),
+    _define(
+        "volume_reads_saved_total",
+        "counter",
+        "volume",
+        "Reads of members that were not needed, because their rows were in memory.",
+    ),
     _define("volume_medium_repaired_total", "counter", "volume", "Unreadable sectors that were rebuilt and rewritten."),
     # work in the background
     _define("work_pending", "gauge", "volume work", "1: there is work, running or waiting."),
@@ -105,11 +134,19 @@ METRICS: tuple[Definition, ...] = (
     _define("work_total_rows", "gauge", "volume work", "Rows in all."),
     _define("work_bytes_per_second", "gauge", "volume work", "Rate, bytes a second of each member."),
     _define("work_remaining_seconds", "gauge", "volume work", "Time left at this rate; absent if not known."),
-    _define("work_rate_limit_bytes_per_second", "gauge", "volume bound",
-            "Limits of the work, of each member: min while initiators are busy, max while they are idle."),
+    _define(
+        "work_rate_limit_bytes_per_second",
+        "gauge",
+        "volume bound",
+        "Limits of the work, of each member: min while initiators are busy, max while they are idle.",
+    ),
     _define("resync_corrected_rows", "gauge", "volume", "Rows whose parity the resync had to correct."),
-    _define("scrub_mismatched_rows", "gauge", "volume mode",
-            "Rows that did not match in the last scrub; mode check or repair."),
+    _define(
+        "scrub_mismatched_rows",
+        "gauge",
+        "volume mode",
+        "Rows that did not match in the last scrub; mode check or repair.",
+    ),
     # commands of initiators
     _define("command_duration_seconds", "histogram", "volume op", "Duration of initiators' commands."),
     _define("command_bytes_total", "counter", "volume op", "Data of initiators' commands."),
@@ -117,8 +154,12 @@ METRICS: tuple[Definition, ...] = (
     _define("commands_active", "gauge", "volume", "Commands of initiators in flight."),
     _define("step_duration_seconds", "summary", "volume step", "Duration of the steps of commands; they may overlap."),
     _define("step_duration_max_seconds", "gauge", "volume step", "Longest duration since the volume was started."),
-    _define("volume_thread_seconds_total", "counter", "volume activity",
-            "Time of the volume's thread: idle, receive, engine, code (parity), send."),
+    _define(
+        "volume_thread_seconds_total",
+        "counter",
+        "volume activity",
+        "Time of the volume's thread: idle, receive, engine, code (parity), send.",
+    ),
     _define("volume_thread_turns_total", "counter", "volume", "Turns of the volume's thread."),
     # members
     _define("member_info", "info", "volume member", "A member's role, empty for a spare, and its portals."),
@@ -129,13 +170,20 @@ METRICS: tuple[Definition, ...] = (
     _define("member_stale_rows", "gauge", "volume member", "Rows whose current data it does not have yet."),
     _define("member_errors_total", "counter", "volume member", "Commands that it failed."),
     _define("member_medium_errors_total", "counter", "volume member", "Sectors it could not read."),
-    _define("member_medium_repaired_total", "counter", "volume member", "Sectors it could not read that were rewritten."),
+    _define(
+        "member_medium_repaired_total", "counter", "volume member", "Sectors it could not read that were rewritten."
+    ),
     _define("member_commands_active", "gauge", "volume member", "Commands it has not answered yet."),
-    _define("member_command_duration_seconds", "histogram", "volume member op",
-            "Duration of commands to a member: read, write, flush."),
+    _define(
+        "member_command_duration_seconds",
+        "histogram",
+        "volume member op",
+        "Duration of commands to a member: read, write, flush.",
+    ),
     _define("member_command_bytes_total", "counter", "volume member op", "Data of commands to a member."),
-    _define("member_command_errors_total", "counter", "volume member op",
-            "Commands to a member that failed, by operation."),
+    _define(
+        "member_command_errors_total", "counter", "volume member op", "Commands to a member that failed, by operation."
+    ),
     # their sessions: the kernel's TCP_INFO
     _define("session_info", "info", "volume member session", "A session's portal and congestion control."),
     _define("session_commands_active", "gauge", "volume member session", "Commands in flight on a session."),
@@ -146,14 +194,27 @@ METRICS: tuple[Definition, ...] = (
     _define("session_segment_bytes", "gauge", "volume member session", "Maximum segment size."),
     _define("session_in_flight_bytes", "gauge", "volume member session", "Bytes sent and not acknowledged."),
     _define("session_lost_segments", "gauge", "volume member session", "Segments that are considered lost at present."),
-    _define("session_retransmits_total", "counter", "volume member session",
-            "Segments sent again, since the connection was made."),
-    _define("session_delivery_bytes_per_second", "gauge", "volume member session",
-            "Rate at which data arrived at the target lately."),
-    _define("session_pacing_bytes_per_second", "gauge", "volume member session",
-            "Rate at which the kernel sends at most."),
-    _define("session_send_queue_bytes", "gauge", "volume member session",
-            "Bytes written to the socket and not acknowledged."),
+    _define(
+        "session_retransmits_total",
+        "counter",
+        "volume member session",
+        "Segments sent again, since the connection was made.",
+    ),
+    _define(
+        "session_delivery_bytes_per_second",
+        "gauge",
+        "volume member session",
+        "Rate at which data arrived at the target lately.",
+    ),
+    _define(
+        "session_pacing_bytes_per_second", "gauge", "volume member session", "Rate at which the kernel sends at most."
+    ),
+    _define(
+        "session_send_queue_bytes",
+        "gauge",
+        "volume member session",
+        "Bytes written to the socket and not acknowledged.",
+    ),
     _define("session_receive_queue_bytes", "gauge", "volume member session", "Bytes received and not read."),
 )
 _BY_NAME = {one.name.removeprefix("iraid_"): one for one in METRICS}
@@ -266,11 +327,16 @@ def _add_volume(values: Values, view: VolumeView) -> None:
 
 
 def _add_gauges(values: Values, volume: model.Volume, labels: list[str]) -> None:
-    simple = {"volume_size_bytes": volume.size_bytes, "volume_chunk_bytes": volume.chunk_bytes,
-              "volume_empty_roles": len(volume.empty_roles), "volume_users": len(volume.users),
-              "volume_lost_bytes": volume.lost.bytes, "volume_lost_extents": volume.lost.extents,
-              "volume_buffer_bytes": volume.memory.buffer_bytes,
-              "volume_buffer_limit_bytes": volume.memory.buffer_bytes_max}
+    simple = {
+        "volume_size_bytes": volume.size_bytes,
+        "volume_chunk_bytes": volume.chunk_bytes,
+        "volume_empty_roles": len(volume.empty_roles),
+        "volume_users": len(volume.users),
+        "volume_lost_bytes": volume.lost.bytes,
+        "volume_lost_extents": volume.lost.extents,
+        "volume_buffer_bytes": volume.memory.buffer_bytes,
+        "volume_buffer_limit_bytes": volume.memory.buffer_bytes_max,
+    }
     for name, value in simple.items():
         values.add(name, labels, value)
     for state in ("dirty", "suspect", "stale"):
@@ -313,8 +379,11 @@ def _add_work(values: Values, volume: model.Volume, labels: list[str]) -> None:
 
 def _add_member(values: Values, volume: str, member: model.Member, counters: bool) -> None:
     labels = [volume, member.member]
-    values.add("member_info", labels, {"role": "" if member.role is None else str(member.role),
-                                       "portals": ",".join(member.portals)})
+    values.add(
+        "member_info",
+        labels,
+        {"role": "" if member.role is None else str(member.role), "portals": ",".join(member.portals)},
+    )
     values.one_of("member_state", labels, MEMBER_STATES, member.state)
     values.add("member_link_up", labels, float(member.link == "open"))
     values.add("member_slow", labels, float(member.slow))

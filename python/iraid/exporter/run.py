@@ -19,8 +19,14 @@ from .view import page_data
 class Service:
     """Listens from its making on (OSError if it can't), answers as a context manager."""
 
-    def __init__(self, socket: Path | str, address: str, port: int, allowed_hosts: Iterable[str] = (),
-                 interval_seconds: float = INTERVAL_SECONDS) -> None:
+    def __init__(
+        self,
+        socket: Path | str,
+        address: str,
+        port: int,
+        allowed_hosts: Iterable[str] = (),
+        interval_seconds: float = INTERVAL_SECONDS,
+    ) -> None:
         gatherer, history = Gatherer(socket), History()
         self._server = Server(address, port, gatherer, history, registry_of(gatherer), allowed_hosts)
         self._sampler = Sampler(gatherer, interval_seconds, history.add)

@@ -42,12 +42,16 @@ REQUEST_SECONDS_MAX = 30.0
 IDLE_SECONDS_MAX = 10.0
 GZIP_BYTES_MIN = 1024
 PAGE = Path(__file__).parent / "page"
-PAGE_FILES = {"/": ("index.html", "text/html; charset=utf-8"), "/page.css": ("page.css", "text/css; charset=utf-8"),
-              "/page.js": ("page.js", "text/javascript; charset=utf-8"), "/icon.svg": ("icon.svg", "image/svg+xml")}
+PAGE_FILES = {
+    "/": ("index.html", "text/html; charset=utf-8"),
+    "/page.css": ("page.css", "text/css; charset=utf-8"),
+    "/page.js": ("page.js", "text/javascript; charset=utf-8"),
+    "/icon.svg": ("icon.svg", "image/svg+xml"),
+}
 
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
-                               "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
     "Referrer-Policy": "no-referrer",
@@ -92,8 +96,9 @@ class Request(BaseHTTPRequestHandler):
 
     def _answer(self) -> None:
         if not self.server.hosts.accept(self.headers.get("Host")):
-            return self.send_error(421, "the host name in this request is not allowed; "
-                                        "allow it with: iraid exporter --allow-host NAME")
+            return self.send_error(
+                421, "the host name in this request is not allowed; allow it with: iraid exporter --allow-host NAME"
+            )
         try:
             parts = urlsplit(self.path)
             kind, content = self.server.content(parts.path, parse_qs(parts.query), self.headers.get("Accept", ""))
@@ -142,8 +147,15 @@ class Server(socketserver.ThreadingMixIn, socketserver.TCPServer):
     block_on_close = False
     request_queue_size = 64
 
-    def __init__(self, address: str, port: int, gatherer: Gatherer, history: History, registry: CollectorRegistry,
-                 allowed_hosts: Iterable[str] = ()) -> None:
+    def __init__(
+        self,
+        address: str,
+        port: int,
+        gatherer: Gatherer,
+        history: History,
+        registry: CollectorRegistry,
+        allowed_hosts: Iterable[str] = (),
+    ) -> None:
         """Listens at once; OSError if it can't."""
         self.address_family = socket.AF_INET6 if ":" in address else socket.AF_INET
         self.hosts = Hosts(allowed_hosts)

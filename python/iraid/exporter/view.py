@@ -64,6 +64,17 @@ def _volume(view: VolumeView, shared_spares: int, history: History, after_ms: in
 
 def _paths(figures: MemberStats | None) -> list[dict[str, Any]]:
     """Of each session what tells a slow path from a good one."""
-    return [{"portal": session.portal, "rtt_us": session.tcp.rtt_us, "retransmits": session.tcp.retransmits,
-             "delivery_bytes_per_second": session.tcp.delivery_bytes_per_second}
-            for session in figures.sessions if session.tcp] if figures else []
+    return (
+        [
+            {
+                "portal": session.portal,
+                "rtt_us": session.tcp.rtt_us,
+                "retransmits": session.tcp.retransmits,
+                "delivery_bytes_per_second": session.tcp.delivery_bytes_per_second,
+            }
+            for session in figures.sessions
+            if session.tcp
+        ]
+        if figures
+        else []
+    )

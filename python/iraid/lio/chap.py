@@ -20,11 +20,11 @@ class Credentials:
 
     def advice(self) -> list[str]:
         if len(self.secret) < SECRET_MIN:
-            return [f"the CHAP secret is shorter than {SECRET_MIN} characters: "
-                    "several initiators refuse it"]
+            return [f"the CHAP secret is shorter than {SECRET_MIN} characters: several initiators refuse it"]
         if len(self.secret) > SECRET_WINDOWS_MAX:
-            return [f"the CHAP secret is longer than {SECRET_WINDOWS_MAX} characters: "
-                    "the initiator of Windows refuses it"]
+            return [
+                f"the CHAP secret is longer than {SECRET_WINDOWS_MAX} characters: the initiator of Windows refuses it"
+            ]
         return []
 
 
@@ -33,9 +33,11 @@ def read_credentials(path: Path) -> Credentials:
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
-        raise IraidError(f"secrets file {path}: {error.strerror}",
-                         "write the user on line 1 and the secret on line 2, mode 0600",
-                         kind="invalid") from error
+        raise IraidError(
+            f"secrets file {path}: {error.strerror}",
+            "write the user on line 1 and the secret on line 2, mode 0600",
+            kind="invalid",
+        ) from error
     try:
         # Of the opened file: what is checked is what is read.
         _check_access(path, os.fstat(descriptor))
@@ -46,16 +48,18 @@ def read_credentials(path: Path) -> Credentials:
 
 def _check_access(path: Path, status: os.stat_result) -> None:
     if not stat.S_ISREG(status.st_mode):
-        raise IraidError(f"secrets file {path} is not a regular file", "name a file",
-                         kind="invalid")
+        raise IraidError(f"secrets file {path} is not a regular file", "name a file", kind="invalid")
     if status.st_uid not in (0, os.geteuid()):
-        raise IraidError(f"secrets file {path} belongs to user {status.st_uid}, not to root",
-                         f"chown root {path}", kind="permission")
+        raise IraidError(
+            f"secrets file {path} belongs to user {status.st_uid}, not to root", f"chown root {path}", kind="permission"
+        )
     if status.st_mode & 0o077:
         mode = stat.S_IMODE(status.st_mode)
-        raise IraidError(f"secrets file {path} has mode {mode:04o}: others can read it",
-                         f"chmod 0600 {path}; change the secret if others may have read it",
-                         kind="permission")
+        raise IraidError(
+            f"secrets file {path} has mode {mode:04o}: others can read it",
+            f"chmod 0600 {path}; change the secret if others may have read it",
+            kind="permission",
+        )
 
 
 def _parse(path: Path, content: bytes) -> Credentials:
@@ -63,14 +67,17 @@ def _parse(path: Path, content: bytes) -> Credentials:
     try:
         lines = content.decode("ascii").splitlines()
     except UnicodeDecodeError as error:
-        raise IraidError(f"secrets file {path} has characters that are not ASCII", remedy,
-                         kind="invalid") from error
+        raise IraidError(f"secrets file {path} has characters that are not ASCII", remedy, kind="invalid") from error
     if len(content) > FILE_BYTES_MAX or len(lines) != 2:
         raise IraidError(f"secrets file {path} does not have two lines", remedy, kind="invalid")
     user, secret = (line.strip() for line in lines)
     for what, text in (("user", user), ("secret", secret)):
         # LIO takes the text NULL for "none".
         if not text or len(text) > TEXT_MAX or text == "NULL" or not text.isprintable():
-            raise IraidError(f"secrets file {path}: the {what} is empty, longer than {TEXT_MAX} "
-                             "characters, not printable, or the word NULL", remedy, kind="invalid")
+            raise IraidError(
+                f"secrets file {path}: the {what} is empty, longer than {TEXT_MAX} "
+                "characters, not printable, or the word NULL",
+                remedy,
+                kind="invalid",
+            )
     return Credentials(user, secret)

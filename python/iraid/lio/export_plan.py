@@ -19,9 +19,25 @@ from iraid.control.errors import IraidError, UsageFault
 from iraid.control.model import Volume
 
 from .chap import Credentials
-from .steps import (GROUP_TAG, CreateAcl, CreateGroup, CreateLun, CreatePortal, CreateStorage, CreateTarget, Delete,
-                    EnableGroup, MapLun, Portal, ResizeStorage, SetCredentials, SetGroupAttribute, SetGroupParameter,
-                    SetStorageAttribute, Step)
+from .steps import (
+    GROUP_TAG,
+    CreateAcl,
+    CreateGroup,
+    CreateLun,
+    CreatePortal,
+    CreateStorage,
+    CreateTarget,
+    Delete,
+    EnableGroup,
+    MapLun,
+    Portal,
+    ResizeStorage,
+    SetCredentials,
+    SetGroupAttribute,
+    SetGroupParameter,
+    SetStorageAttribute,
+    Step,
+)
 
 Dump = dict[str, Any]
 
@@ -52,8 +68,10 @@ PLUGIN = "user"
 PORTAL_DEFAULT = "0.0.0.0:3260"
 LUN_INDEX_MAX = 255  # of a mapped LUN
 
-_IQN = re.compile(r"iqn\.[0-9]{4}-(0[1-9]|1[0-2])\.[a-z0-9][a-z0-9.-]*\.[a-z0-9][a-z0-9.-]*(:[a-z0-9:.-]+)?"
-                  r"|eui\.[0-9a-f]{16}|naa\.[125][0-9a-f]{15}")
+_IQN = re.compile(
+    r"iqn\.[0-9]{4}-(0[1-9]|1[0-2])\.[a-z0-9][a-z0-9.-]*\.[a-z0-9][a-z0-9.-]*(:[a-z0-9:.-]+)?"
+    r"|eui\.[0-9a-f]{16}|naa\.[125][0-9a-f]{15}"
+)
 _IQN_MAX = 223  # RFC 7143 4.2.7.1
 
 
@@ -85,8 +103,9 @@ def parse_iqn(text: str) -> str:
     """An iSCSI name in its normal form (lower case).  Raises UsageFault."""
     name = text.strip().lower()
     if len(name) > _IQN_MAX or not _IQN.fullmatch(name):
-        raise UsageFault(f"'{text}' is not an iSCSI name",
-                         "write iqn.YYYY-MM.DOMAIN:NAME, for example iqn.2026-01.org.example:v0")
+        raise UsageFault(
+            f"'{text}' is not an iSCSI name", "write iqn.YYYY-MM.DOMAIN:NAME, for example iqn.2026-01.org.example:v0"
+        )
     return name
 
 
@@ -118,16 +137,18 @@ def check_exportable(volume: Volume) -> None:
         "suspended": f"bring its members back first: iraid status {volume.name}",
         "failed": f"see which members it lacks: iraid status {volume.name}",
     }.get(volume.state, f"see iraid status {volume.name}")
-    raise IraidError(f"volume {volume.name} is {volume.state}{why}: it can't be exported, because "
-                     "its size is not known", remedy, kind="busy")
+    raise IraidError(
+        f"volume {volume.name} is {volume.state}{why}: it can't be exported, because its size is not known",
+        remedy,
+        kind="busy",
+    )
 
 
 # --- reading a dump ---
 
 
 def find_target(dump: Dump, iqn: str) -> Dump | None:
-    return next((t for t in dump.get("targets", ())
-                 if t.get("fabric") == "iscsi" and t["wwn"] == iqn), None)
+    return next((t for t in dump.get("targets", ()) if t.get("fabric") == "iscsi" and t["wwn"] == iqn), None)
 
 
 def find_group(dump: Dump, iqn: str) -> Dump | None:
@@ -137,15 +158,13 @@ def find_group(dump: Dump, iqn: str) -> Dump | None:
 
 def find_storage(dump: Dump, name: str) -> Dump | None:
     """The storage object of any runner's handler with this name."""
-    return next((s for s in dump.get("storage_objects", ())
-                 if s["plugin"] == PLUGIN and s["name"] == name), None)
+    return next((s for s in dump.get("storage_objects", ()) if s["plugin"] == PLUGIN and s["name"] == name), None)
 
 
 def storages_of_volume(dump: Dump, volume: str) -> list[Dump]:
     """Whatever their names: made by targetcli one may have a name of its own, and there may be several."""
     wanted = config_of(volume)
-    return [s for s in dump.get("storage_objects", ())
-            if s["plugin"] == PLUGIN and s.get("config") == wanted]
+    return [s for s in dump.get("storage_objects", ()) if s["plugin"] == PLUGIN and s.get("config") == wanted]
 
 
 def storage_of_volume(dump: Dump, volume: str) -> Dump | None:
@@ -163,14 +182,20 @@ def storage_path(name: str) -> str:
 def targets_of_storage(dump: Dump, name: str) -> list[str]:
     """IQNs under which it is exported, in the dump's order."""
     path = storage_path(name)
-    return [t["wwn"] for t in dump.get("targets", ()) if any(
-        lun["storage_object"] == path for g in t.get("tpgs", ()) for lun in g.get("luns", ()))]
+    return [
+        t["wwn"]
+        for t in dump.get("targets", ())
+        if any(lun["storage_object"] == path for g in t.get("tpgs", ()) for lun in g.get("luns", ()))
+    ]
 
 
 def targets_of_volume(dump: Dump, volume: str) -> list[str]:
     """IQNs of all of its storage objects, each once."""
-    return list(dict.fromkeys(iqn for storage in storages_of_volume(dump, volume)
-                              for iqn in targets_of_storage(dump, storage["name"])))
+    return list(
+        dict.fromkeys(
+            iqn for storage in storages_of_volume(dump, volume) for iqn in targets_of_storage(dump, storage["name"])
+        )
+    )
 
 
 def _acls(group: Dump) -> dict[str, Dump]:
@@ -227,8 +252,12 @@ def plan_export(request: ExportRequest, dump: Dump, saved: Dump | None = None) -
     storage = storage_of_volume(dump, request.volume)
     name = storage["name"] if storage else request.volume
     ours = {name, *(s["name"] for s in storages_of_volume(saved or {}, request.volume))}
-    group = _Group(request.iqn, find_group(dump, request.iqn) or {}, find_group(saved or {}, request.iqn) or {},
-                   set(map(storage_path, ours)))
+    group = _Group(
+        request.iqn,
+        find_group(dump, request.iqn) or {},
+        find_group(saved or {}, request.iqn) or {},
+        set(map(storage_path, ours)),
+    )
     lun, is_new = _lun_index(group, name)
     _check_group(request, group)
 
@@ -275,12 +304,15 @@ def _check_group(request: ExportRequest, group: _Group) -> None:
             f"no initiator may use target {request.iqn}: no --acl was given",
             "give --acl INITIATOR for each initiator; its name is in /etc/iscsi/initiatorname.iscsi "
             "(Linux), `iscsicli` (Windows) or the adapter's properties (ESXi); or --demo-mode, which "
-            "lets any initiator log in", kind="invalid")
+            "lets any initiator log in",
+            kind="invalid",
+        )
     is_open = is_on(group.now, "generate_node_acls")
     if group.others and is_open != request.demo_mode:
         state = "is in demo mode" if is_open else "lets named initiators in only"
-        raise IraidError(f"target {request.iqn} has {group.others} and {state}",
-                         "export under another --iqn", kind="in_use")
+        raise IraidError(
+            f"target {request.iqn} has {group.others} and {state}", "export under another --iqn", kind="in_use"
+        )
     _check_secrets(request, group)
 
 
@@ -294,15 +326,19 @@ def _check_secrets(request: ExportRequest, group: _Group) -> None:
         acls = _acls(group.running)
         without = [i for i in request.initiators if not _has_secret(acls.get(i, {}))]
         if without and (group.others or group.has_secrets):
-            raise IraidError(f"target {request.iqn} asks for CHAP, and {without[0]} has no secret",
-                             "give --chap-file", kind="invalid")
+            raise IraidError(
+                f"target {request.iqn} asks for CHAP, and {without[0]} has no secret",
+                "give --chap-file",
+                kind="invalid",
+            )
     if request.credentials is not None and not asks_chap:
-        without = [i for i, acl in group.acls.items()
-                   if i not in request.initiators and not _has_secret(acl)]
+        without = [i for i, acl in group.acls.items() if i not in request.initiators and not _has_secret(acl)]
         if without:
-            raise IraidError(f"with --chap-file target {request.iqn} would refuse {without[0]}, "
-                             "which has an ACL and no secret", f"give --acl {without[0]}, too",
-                             kind="invalid")
+            raise IraidError(
+                f"with --chap-file target {request.iqn} would refuse {without[0]}, which has an ACL and no secret",
+                f"give --acl {without[0]}, too",
+                kind="invalid",
+            )
 
 
 def _check_demo_secret(request: ExportRequest, group: _Group) -> None:
@@ -311,68 +347,92 @@ def _check_demo_secret(request: ExportRequest, group: _Group) -> None:
     if request.credentials is None:
         was_open = is_on(group.running, "generate_node_acls")
         if asks_chap and group.has_secrets and not was_open and not _has_secret(group.running):
-            raise IraidError(f"target {request.iqn} asks for CHAP, and there is no secret for any initiator",
-                             "give --chap-file", kind="invalid")
+            raise IraidError(
+                f"target {request.iqn} asks for CHAP, and there is no secret for any initiator",
+                "give --chap-file",
+                kind="invalid",
+            )
     elif group.others and not (asks_chap and there in (None, request.credentials)):
         asks = "another user or secret than those of --chap-file" if asks_chap else "no CHAP"
         stays = group.running or not asks_chap
         remedy = "export without --chap-file, which leaves that as it is" if stays else "give the file of the others"
-        raise IraidError(f"target {request.iqn} has {group.others} and asks for {asks}",
-                         f"{remedy}; or export under another --iqn", kind="in_use")
+        raise IraidError(
+            f"target {request.iqn} has {group.others} and asks for {asks}",
+            f"{remedy}; or export under another --iqn",
+            kind="in_use",
+        )
 
 
 def is_on(group: Dump, attribute: str) -> bool:
     return str(group.get("attributes", {}).get(attribute, 0)) == "1"
 
 
-def _plan_storage(request: ExportRequest, dump: Dump, storage: Dump | None,
-                  plan: ExportPlan) -> None:
+def _plan_storage(request: ExportRequest, dump: Dump, storage: Dump | None, plan: ExportPlan) -> None:
     sectors = TRANSFER_BYTES_MAX // request.block_bytes
     if storage is None:
         _check_name_free(request, dump)
-        plan.steps.append(CreateStorage(request.volume, config_of(request.volume),
-                                        request.size_bytes, request.uuid, sectors,
-                                        _control(request.block_bytes)))
+        plan.steps.append(
+            CreateStorage(
+                request.volume,
+                config_of(request.volume),
+                request.size_bytes,
+                request.uuid,
+                sectors,
+                _control(request.block_bytes),
+            )
+        )
     else:
         _check_same_volume(request, storage)
         if storage.get("hw_max_sectors") != sectors:
             plan.warnings.append(
                 f"storage object {storage['name']} takes {storage.get('hw_max_sectors')} blocks per "
-                f"command instead of {sectors}; unexport and export it to change that")
+                f"command instead of {sectors}; unexport and export it to change that"
+            )
     wanted = str(int(request.write_cache))
     attributes = (storage or {}).get("attributes", {})
     now = str(attributes.get("emulate_write_cache", "0"))
     if now != wanted:
         name = storage["name"] if storage else request.volume
-        plan.steps.append(SetStorageAttribute(name, "emulate_write_cache", wanted,
-                                              now if storage else None))
+        plan.steps.append(SetStorageAttribute(name, "emulate_write_cache", wanted, now if storage else None))
 
 
 def _control(block_bytes: int) -> str:
-    return (f"hw_block_size={block_bytes},max_data_area_mb={DATA_AREA_MIB},"
-            f"data_pages_per_blk={DATA_PAGES_PER_BLOCK},cmd_ring_size_mb={COMMAND_RING_MIB}")
+    return (
+        f"hw_block_size={block_bytes},max_data_area_mb={DATA_AREA_MIB},"
+        f"data_pages_per_blk={DATA_PAGES_PER_BLOCK},cmd_ring_size_mb={COMMAND_RING_MIB}"
+    )
 
 
 def _check_name_free(request: ExportRequest, dump: Dump) -> None:
     other = find_storage(dump, request.volume)
     if other is not None:
-        raise IraidError(f"a storage object {request.volume} is there already, made of "
-                         f"{other.get('config')}", f"remove it: targetcli /backstores/user:* delete "
-                         f"{request.volume}; or give the volume another name", kind="exists")
+        raise IraidError(
+            f"a storage object {request.volume} is there already, made of {other.get('config')}",
+            f"remove it: targetcli /backstores/user:* delete {request.volume}; or give the volume another name",
+            kind="exists",
+        )
 
 
 def _check_same_volume(request: ExportRequest, storage: Dump) -> None:
     """Initiators must not be handed another disk under the identity of the one they knew."""
     remedy = f"iraid unexport {request.volume}, then export it again"
     if storage.get("wwn") != request.uuid:
-        raise IraidError(f"storage object {storage['name']} has serial {storage.get('wwn')}, volume "
-                         f"{request.volume} is {request.uuid}", remedy, kind="exists")
+        raise IraidError(
+            f"storage object {storage['name']} has serial {storage.get('wwn')}, volume "
+            f"{request.volume} is {request.uuid}",
+            remedy,
+            kind="exists",
+        )
     size_bytes = storage.get("size") or 0
     if size_bytes < request.size_bytes:
         remedy = f"let it grow, which initiators need not log out for: iraid grow {request.volume}"
     if size_bytes != request.size_bytes:
-        raise IraidError(f"storage object {storage['name']} has {size_bytes} bytes, volume "
-                         f"{request.volume} has {request.size_bytes}", remedy, kind="exists")
+        raise IraidError(
+            f"storage object {storage['name']} has {size_bytes} bytes, volume "
+            f"{request.volume} has {request.size_bytes}",
+            remedy,
+            kind="exists",
+        )
 
 
 def group_attributes(request: ExportRequest) -> dict[str, str]:
@@ -413,8 +473,7 @@ def _plan_portals(request: ExportRequest, group: Dump, plan: ExportPlan) -> None
     wanted = list(dict.fromkeys(request.portals))
     if not wanted and not there:
         wanted = [parse_portal(PORTAL_DEFAULT)]
-        plan.warnings.append(f"listening on every address of this machine ({PORTAL_DEFAULT}), as no "
-                             "--portal was given")
+        plan.warnings.append(f"listening on every address of this machine ({PORTAL_DEFAULT}), as no --portal was given")
     plan.steps += [CreatePortal(request.iqn, p) for p in wanted if p not in there]
 
 
@@ -442,11 +501,13 @@ def _mapped_index(acl: Dump, saved: Dump, lun: int) -> int | None:
         return None
     had = [m["index"] for m in saved.get("mapped_luns", ()) if m["tpg_lun"] == lun]
     taken = mapped.keys() | {m["index"] for m in saved.get("mapped_luns", ()) if m["tpg_lun"] != lun}
-    free: int | None = next((i for i in (*had, lun, *range(LUN_INDEX_MAX + 1))
-                             if i not in taken and i <= LUN_INDEX_MAX), None)
+    free: int | None = next(
+        (i for i in (*had, lun, *range(LUN_INDEX_MAX + 1)) if i not in taken and i <= LUN_INDEX_MAX), None
+    )
     if free is None:
-        raise IraidError(f"initiator {acl.get('node_wwn')} has {len(taken)} LUNs, and no number is "
-                         "free", "unmap one", kind="in_use")
+        raise IraidError(
+            f"initiator {acl.get('node_wwn')} has {len(taken)} LUNs, and no number is free", "unmap one", kind="in_use"
+        )
     return free
 
 
@@ -469,7 +530,8 @@ def plan_grow(volume: str, size_bytes: int, dump: Dump) -> GrowPlan:
         elif has > size_bytes:
             plan.warnings.append(
                 f"storage object {storage['name']} has {has} bytes, more than volume {volume} with {size_bytes}: "
-                f"initiators can't use it; iraid unexport {volume}, then export it again")
+                f"initiators can't use it; iraid unexport {volume}, then export it again"
+            )
     return plan
 
 
@@ -504,20 +566,27 @@ def plan_unexport(volume: str, iqn: str | None, dump: Dump, saved: Dump | None =
     """
     running, kept = storages_of_volume(dump, volume), storages_of_volume(saved or {}, volume)
     if not running and not kept:
-        raise IraidError(f"volume {volume} is not exported", "see what is: targetcli ls",
-                         kind="not_found")
+        raise IraidError(f"volume {volume} is not exported", "see what is: targetcli ls", kind="not_found")
     now, before = targets_of_volume(dump, volume), targets_of_volume(saved or {}, volume)
-    everywhere = list(dict.fromkeys([*(target for target in now if find_target(dump, target)),
-                                     *(target for target in before if find_target(saved or {}, target))]))
+    everywhere = list(
+        dict.fromkeys(
+            [
+                *(target for target in now if find_target(dump, target)),
+                *(target for target in before if find_target(saved or {}, target)),
+            ]
+        )
+    )
     if iqn is not None and iqn not in everywhere:
         under = ", ".join(everywhere) or "no target"
-        raise IraidError(f"volume {volume} is not exported under {iqn}", f"it is under {under}",
-                         kind="not_found")
+        raise IraidError(f"volume {volume} is not exported under {iqn}", f"it is under {under}", kind="not_found")
     if iqn is None:
         _check_fabrics(volume, everywhere, dump)
     chosen = list(dict.fromkeys([*now, *before])) if iqn is None else [iqn]
-    return UnexportPlan(_plan_removal(volume, running, [target for target in now if target in chosen], dump), chosen,
-                        _unsaved(kept, [target for target in before if target in chosen], dump, saved or {}))
+    return UnexportPlan(
+        _plan_removal(volume, running, [target for target in now if target in chosen], dump),
+        chosen,
+        _unsaved(kept, [target for target in before if target in chosen], dump, saved or {}),
+    )
 
 
 def _plan_removal(volume: str, storages: list[Dump], iqns: list[str], dump: Dump) -> list[Step]:
@@ -525,38 +594,61 @@ def _plan_removal(volume: str, storages: list[Dump], iqns: list[str], dump: Dump
     steps: list[Step] = []
     for iqn in iqns:
         steps += _plan_leave(find_target(dump, iqn) or {}, iqn, names)
-    return steps + [Delete(CreateStorage(storage["name"], config_of(volume), storage.get("size") or 0,
-                                         storage.get("wwn") or "", 0, ""))
-                    for storage in storages if set(targets_of_storage(dump, storage["name"])) <= set(iqns)]
+    return steps + [
+        Delete(
+            CreateStorage(storage["name"], config_of(volume), storage.get("size") or 0, storage.get("wwn") or "", 0, "")
+        )
+        for storage in storages
+        if set(targets_of_storage(dump, storage["name"])) <= set(iqns)
+    ]
 
 
 def _unsaved(storages: list[Dump], iqns: list[str], dump: Dump, saved: Dump) -> list[str]:
     names = [storage["name"] for storage in storages]
-    luns = [f"saved LUN of storage object {name} in target {iqn} removed" for name in names for iqn in iqns
-            if iqn in targets_of_storage(saved, name) and iqn not in targets_of_storage(dump, name)]
-    return luns + [f"saved storage object {name} removed" for name in names
-                   if find_storage(dump, name) is None and set(targets_of_storage(saved, name)) <= set(iqns)]
+    luns = [
+        f"saved LUN of storage object {name} in target {iqn} removed"
+        for name in names
+        for iqn in iqns
+        if iqn in targets_of_storage(saved, name) and iqn not in targets_of_storage(dump, name)
+    ]
+    return luns + [
+        f"saved storage object {name} removed"
+        for name in names
+        if find_storage(dump, name) is None and set(targets_of_storage(saved, name)) <= set(iqns)
+    ]
 
 
 def _check_fabrics(volume: str, iqns: list[str], dump: Dump) -> None:
     """Before anything is removed: a storage object can't be while a target of another fabric has it."""
     paths = {storage_path(storage["name"]) for storage in storages_of_volume(dump, volume)}
-    others = [(target["fabric"], target["wwn"]) for target in dump.get("targets", ()) if target.get("fabric") != "iscsi"
-              and any(path in paths for group in target.get("tpgs", ()) for path in _luns(group).values())]
+    others = [
+        (target["fabric"], target["wwn"])
+        for target in dump.get("targets", ())
+        if target.get("fabric") != "iscsi"
+        and any(path in paths for group in target.get("tpgs", ()) for path in _luns(group).values())
+    ]
     if others:
         names = ", ".join(f"{fabric} target {wwn}" for fabric, wwn in others)
         commands = "; ".join(f"targetcli /{fabric} delete {wwn}" for fabric, wwn in others)
-        single = "".join(f"; or take the volume from one target only: iraid unexport {volume} --iqn {iqn}"
-                         for iqn in iqns[:1])
-        raise IraidError(f"volume {volume} is also in use by {names}, which iraid unexport does not remove",
-                         f"remove it first: {commands}{single}", kind="busy")
+        single = "".join(
+            f"; or take the volume from one target only: iraid unexport {volume} --iqn {iqn}" for iqn in iqns[:1]
+        )
+        raise IraidError(
+            f"volume {volume} is also in use by {names}, which iraid unexport does not remove",
+            f"remove it first: {commands}{single}",
+            kind="busy",
+        )
 
 
 def _plan_leave(target: Dump, iqn: str, names: set[str]) -> list[Step]:
     groups, ours = target.get("tpgs", ()), set(map(storage_path, names))
     if any(_other_luns(group, ours) for group in groups):
-        return [Delete(CreateLun(iqn, index, path.rpartition("/")[2], group["tag"]))
-                for group in groups for index, path in _luns(group).items() if path in ours]
+        return [
+            Delete(CreateLun(iqn, index, path.rpartition("/")[2], group["tag"]))
+            for group in groups
+            for index, path in _luns(group).items()
+            if path in ours
+        ]
     return [Delete(CreateTarget(iqn))]
 
 
@@ -570,7 +662,10 @@ def users_of(volume: str, iqn: str | None, dump: Dump, sessions: dict[str, list[
         for group in (find_target(dump, target) or {}).get("tpgs", ()):
             ours = {index for index, path in _luns(group).items() if path in paths}
             # One that has no ACL of its own came in by demo mode and sees every LUN.
-            blind = {name for name, acl in _acls(group).items()
-                     if not ours & {m["tpg_lun"] for m in acl.get("mapped_luns", ())}}
+            blind = {
+                name
+                for name, acl in _acls(group).items()
+                if not ours & {m["tpg_lun"] for m in acl.get("mapped_luns", ())}
+            }
             seen += [name for name in sessions.get(target, ()) if name not in blind]
     return list(dict.fromkeys(seen))

@@ -74,8 +74,15 @@ def _lun(info: Path) -> Lun | None:
         found = re.search(rf"\b{name}: (\d+)", words)
         return int(found[1]) if found else 0
 
-    return Lun(info.parent.name, config[1], number("Size"), number("SectorSize"), number("HwMaxSectors"),
-               number("MaxDataAreaMB"), "Status: ACTIVATED" in words)
+    return Lun(
+        info.parent.name,
+        config[1],
+        number("Size"),
+        number("SectorSize"),
+        number("HwMaxSectors"),
+        number("MaxDataAreaMB"),
+        "Status: ACTIVATED" in words,
+    )
 
 
 def _export(group: Path, names: set[str]) -> Export | None:
@@ -86,9 +93,15 @@ def _export(group: Path, names: set[str]) -> Export | None:
                 luns[int(folder.name.removeprefix("lun_"))] = name
     if not luns:
         return None
-    return Export(group.parent.name, int(group.name.removeprefix("tpgt_")), _text(group / "enable") != "0", luns,
-                  sorted(path.name for path in group.glob("np/*")), sorted(path.name for path in group.glob("acls/*")),
-                  _text(group / "attrib/generate_node_acls") == "1")
+    return Export(
+        group.parent.name,
+        int(group.name.removeprefix("tpgt_")),
+        _text(group / "enable") != "0",
+        luns,
+        sorted(path.name for path in group.glob("np/*")),
+        sorted(path.name for path in group.glob("acls/*")),
+        _text(group / "attrib/generate_node_acls") == "1",
+    )
 
 
 # --- beside what is saved ---
@@ -109,8 +122,11 @@ def differences(saved: dict[str, Any], running: Tree) -> list[Difference]:
 
 
 def _saved_luns(saved: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    return {one["name"]: one for one in saved.get("storage_objects", []) if one.get("plugin") == export_plan.PLUGIN
-            and str(one.get("config", "")).startswith(f"{export_plan.HANDLER}/")}
+    return {
+        one["name"]: one
+        for one in saved.get("storage_objects", [])
+        if one.get("plugin") == export_plan.PLUGIN and str(one.get("config", "")).startswith(f"{export_plan.HANDLER}/")
+    }
 
 
 @dataclass
@@ -131,8 +147,12 @@ def _saved_targets(saved: dict[str, Any], running: Tree) -> dict[str, _Saved]:
             luns = {lun["index"]: lun["storage_object"].rpartition("/")[2] for lun in group.get("luns", [])}
             if set(luns.values()) & names:
                 portals = sorted(f"{_bracketed(one['ip_address'])}:{one['port']}" for one in group.get("portals", []))
-                kept[target["wwn"]] = _Saved(group, {i: name for i, name in luns.items() if name in names}, portals,
-                                             sorted(acl["node_wwn"] for acl in group.get("node_acls", [])))
+                kept[target["wwn"]] = _Saved(
+                    group,
+                    {i: name for i, name in luns.items() if name in names},
+                    portals,
+                    sorted(acl["node_wwn"] for acl in group.get("node_acls", [])),
+                )
     return kept
 
 
@@ -144,11 +164,17 @@ def _target_differences(saved: dict[str, Any], running: Tree) -> list[Difference
     for iqn in sorted(set(now) & set(kept)):
         one, other = kept[iqn], now[iqn]
         if one.luns != other.luns:
-            found.append(Difference(f"target {iqn} has other LUNs in it",
-                                    not set(one.luns.values()) <= set(other.luns.values())))
-        found += [Difference(f"target {iqn} has other {what} in it", not set(was) <= set(is_))
-                  for what, was, is_ in (("portals", one.portals, other.portals),
-                                         ("initiators", one.initiators, other.initiators)) if was != is_]
+            found.append(
+                Difference(f"target {iqn} has other LUNs in it", not set(one.luns.values()) <= set(other.luns.values()))
+            )
+        found += [
+            Difference(f"target {iqn} has other {what} in it", not set(was) <= set(is_))
+            for what, was, is_ in (
+                ("portals", one.portals, other.portals),
+                ("initiators", one.initiators, other.initiators),
+            )
+            if was != is_
+        ]
     return found
 
 
@@ -156,8 +182,11 @@ def missing_of_others(saved: dict[str, Any], running: Tree) -> list[str]:
     """What is saved beside volumes' LUNs, and does not run."""
     objects = [one["name"] for one in saved.get("storage_objects", []) if one["name"] not in _saved_luns(saved)]
     ours = _saved_targets(saved, running)
-    targets = [one["wwn"] for one in saved.get("targets", [])
-               if one.get("fabric", "iscsi") == "iscsi" and one["wwn"] not in ours]
+    targets = [
+        one["wwn"]
+        for one in saved.get("targets", [])
+        if one.get("fabric", "iscsi") == "iscsi" and one["wwn"] not in ours
+    ]
     return sorted(name for name in (*objects, *targets) if name not in running.names)
 
 
@@ -179,10 +208,15 @@ def exports_again(saved: dict[str, Any], running: Tree) -> list[str]:
 
 def _export_command(volume: str, iqn: str, one: _Saved) -> str:
     secret = export_plan.is_on(one.group, "authentication")
-    words = ["iraid export", volume, f"--iqn {iqn}", *(f"--portal {portal}" for portal in one.portals),
-             *(f"--acl {initiator}" for initiator in one.initiators),
-             *(["--demo-mode"] if export_plan.is_on(one.group, "generate_node_acls") else []),
-             *(["--chap-file FILE"] if secret else [])]
+    words = [
+        "iraid export",
+        volume,
+        f"--iqn {iqn}",
+        *(f"--portal {portal}" for portal in one.portals),
+        *(f"--acl {initiator}" for initiator in one.initiators),
+        *(["--demo-mode"] if export_plan.is_on(one.group, "generate_node_acls") else []),
+        *(["--chap-file FILE"] if secret else []),
+    ]
     return " ".join(words)
 
 

@@ -27,8 +27,7 @@ def load(path: Path) -> Config | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise IraidError(f"{path}: {error.strerror}", "run the command as root",
-                         kind="permission") from error
+        raise IraidError(f"{path}: {error.strerror}", "run the command as root", kind="permission") from error
     try:
         config = json.loads(content) if content.strip() else {}
     except ValueError as error:
@@ -38,15 +37,16 @@ def load(path: Path) -> Config | None:
     else:
         fault = str(config) if config else "no object"
     if fault:
-        raise IraidError(f"{path} is not a saved configuration: {fault}",
-                         f"repair it from {path.parent}/backup, or use --no-save",
-                         kind="invalid") from None
+        raise IraidError(
+            f"{path} is not a saved configuration: {fault}",
+            f"repair it from {path.parent}/backup, or use --no-save",
+            kind="invalid",
+        ) from None
     read: Config = config
     return read
 
 
-def merge(saved: Config | None, running: Config, storage: Collection[str],
-          targets: Collection[str]) -> Config:
+def merge(saved: Config | None, running: Config, storage: Collection[str], targets: Collection[str]) -> Config:
     """`saved` with the user storage objects and targets of these names as they run now, and with the storage
     objects those targets need.
 
@@ -64,13 +64,14 @@ def merge(saved: Config | None, running: Config, storage: Collection[str],
     merged["storage_objects"] = _join(
         merged.get("storage_objects", []),
         [s for s in running.get("storage_objects", ()) if _storage_key(s) in needed],
-        _storage_key, lambda s: _storage_key(s) not in needed or _storage_key(s) in used)
+        _storage_key,
+        lambda s: _storage_key(s) not in needed or _storage_key(s) in used,
+    )
     merged.setdefault("fabric_modules", running.get("fabric_modules", []))
     return merged
 
 
-def displaced(saved: Config | None, running: Config, storage: Collection[str],
-              targets: Collection[str]) -> list[str]:
+def displaced(saved: Config | None, running: Config, storage: Collection[str], targets: Collection[str]) -> list[str]:
     """LUNs that merge() would keep but can't, in words: another one runs by their number."""
     gone = {_path(name) for name in storage}
     now = {_target_key(target): target for target in running.get("targets", ())}
@@ -81,10 +82,12 @@ def displaced(saved: Config | None, running: Config, storage: Collection[str],
         groups = {group.get("tag"): _luns(group) for group in now.get(_target_key(target), {}).get("tpgs", ())}
         for group in target.get("tpgs", ()):
             runs = groups.get(group.get("tag"), {})
-            found += [f"LUN {index} of {target['wwn']} was saved as {path}, which does not run, and is {runs[index]} "
-                      f"now: {path} is no longer saved as a LUN there"
-                      for index, path in _luns(group).items()
-                      if index in runs and path not in gone | set(runs.values())]
+            found += [
+                f"LUN {index} of {target['wwn']} was saved as {path}, which does not run, and is {runs[index]} "
+                f"now: {path} is no longer saved as a LUN there"
+                for index, path in _luns(group).items()
+                if index in runs and path not in gone | set(runs.values())
+            ]
     return found
 
 
@@ -123,8 +126,10 @@ def _join(saved: list[Config], running: list[Config], key: Key, stays: Callable[
 
 def _merge_targets(saved: list[Config], running: list[Config], names: set[str], gone: set[str]) -> list[Config]:
     now = {_target_key(target): target for target in running if target["wwn"] in names}
-    before = [_merge_target(target, now.get(_target_key(target), {}), gone) if target["wwn"] in names else target
-              for target in saved]
+    before = [
+        _merge_target(target, now.get(_target_key(target), {}), gone) if target["wwn"] in names else target
+        for target in saved
+    ]
     there = {_target_key(target) for target in saved}
     fresh = [target for key, target in now.items() if key not in there]
     return [target for target in before if target is not None] + fresh
@@ -146,9 +151,14 @@ def _merge_group(saved: Config, running: Config, gone: set[str]) -> Config:
         return entry["ip_address"], str(entry["port"])
 
     lists = {
-        "luns": _join(saved.get("luns", []), running.get("luns", []), lambda lun: lun["index"],
-                      lambda lun: lun["storage_object"] not in gone | runs),
-        "portals": _join(saved.get("portals", []), running.get("portals", []), portal, lambda _: True)}
+        "luns": _join(
+            saved.get("luns", []),
+            running.get("luns", []),
+            lambda lun: lun["index"],
+            lambda lun: lun["storage_object"] not in gone | runs,
+        ),
+        "portals": _join(saved.get("portals", []), running.get("portals", []), portal, lambda _: True),
+    }
     lists["node_acls"] = _merge_acls(saved, running, _luns(lists))
     return {**(running or saved), **{name: entries for name, entries in lists.items() if name in saved or entries}}
 
@@ -162,9 +172,14 @@ def _merge_acls(saved: Config, running: Config, luns: dict[int, str]) -> list[Co
         runs = now.pop(acl["node_wwn"], {})
         mapped = {entry["tpg_lun"] for entry in runs.get("mapped_luns", ())}
         entries = _join(
-            acl.get("mapped_luns", []), runs.get("mapped_luns", []), lambda entry: entry["index"],
-            lambda entry: entry["tpg_lun"] not in mapped  # noqa: B023 - it is called in this turn
-            and luns.get(entry["tpg_lun"]) == before.get(entry["tpg_lun"]))
+            acl.get("mapped_luns", []),
+            runs.get("mapped_luns", []),
+            lambda entry: entry["index"],
+            lambda entry: (
+                entry["tpg_lun"] not in mapped  # noqa: B023 - it is called in this turn
+                and luns.get(entry["tpg_lun"]) == before.get(entry["tpg_lun"])
+            ),
+        )
         merged.append({**(runs or acl), "mapped_luns": entries})
     return merged + list(now.values())
 
@@ -181,8 +196,11 @@ def store(path: Path, config: Config, before: Config | None) -> bool:
             _back_up(path)
         _write(path, json.dumps(config, sort_keys=True, indent=2).encode() + b"\n")
     except OSError as error:
-        raise IraidError(f"{error.filename or path}: {error.strerror}",
-                         "remove this cause, then run the same command again", kind="io") from error
+        raise IraidError(
+            f"{error.filename or path}: {error.strerror}",
+            "remove this cause, then run the same command again",
+            kind="io",
+        ) from error
     return True
 
 

@@ -22,13 +22,22 @@ class _Each:
 
 _PATH = re.compile(r"/backstores/[^/]+/[^/]+")
 _ACL = _Each({"node_wwn": str}, {"mapped_luns": _Each({"index": int, "tpg_lun": int}, {})})
-_GROUP = _Each({}, {
-    "tag": int, "attributes": dict, "parameters": dict, "luns": _Each({"index": int, "storage_object": _PATH}, {}),
-    "portals": _Each({"ip_address": str, "port": object}, {}), "node_acls": _ACL})
+_GROUP = _Each(
+    {},
+    {
+        "tag": int,
+        "attributes": dict,
+        "parameters": dict,
+        "luns": _Each({"index": int, "storage_object": _PATH}, {}),
+        "portals": _Each({"ip_address": str, "port": object}, {}),
+        "node_acls": _ACL,
+    },
+)
 _FILE: _Keys = {
     "storage_objects": _Each({"plugin": str, "name": str}, {"config": str, "size": int, "attributes": dict}),
     "targets": _Each({"wwn": str}, {"fabric": str, "tpgs": _GROUP}),
-    "fabric_modules": _Each({}, {})}
+    "fabric_modules": _Each({}, {}),
+}
 
 _WORDS = {str: "a text", int: "a number", dict: "an object", list: "a list"}
 
@@ -55,12 +64,17 @@ def _fault_of_value(value: Any, shape: Any, place: str) -> str | None:
     if isinstance(shape, _Each):
         if not isinstance(value, list):
             return _other_than(list, value, place)
-        faults = (_fault_of_object(entry, shape.required, shape.optional, f"{place}[{number}]")
-                  for number, entry in enumerate(value))
+        faults = (
+            _fault_of_object(entry, shape.required, shape.optional, f"{place}[{number}]")
+            for number, entry in enumerate(value)
+        )
         return next(filter(None, faults), None)
     if shape is _PATH:
-        return None if isinstance(value, str) and _PATH.fullmatch(value) else (
-            f"{place} is {_shown(value)}, not /backstores/PLUGIN/NAME")
+        return (
+            None
+            if isinstance(value, str) and _PATH.fullmatch(value)
+            else (f"{place} is {_shown(value)}, not /backstores/PLUGIN/NAME")
+        )
     return None if isinstance(value, shape) else _other_than(shape, value, place)
 
 

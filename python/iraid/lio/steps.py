@@ -157,8 +157,7 @@ class EnableGroup:
 class Delete:
     """Remove what `made` made, with all that is below it."""
 
-    made: (CreateStorage | CreateTarget | CreateGroup | CreateLun | CreatePortal | CreateAcl
-           | MapLun)
+    made: CreateStorage | CreateTarget | CreateGroup | CreateLun | CreatePortal | CreateAcl | MapLun
 
     def __str__(self) -> str:
         return f"{self.made} removed"
@@ -172,16 +171,29 @@ class DisableGroup:
         return f"target {self.iqn} disabled"
 
 
-Step = (CreateStorage | SetStorageAttribute | ResizeStorage | CreateTarget | CreateGroup | SetGroupAttribute
-        | SetGroupParameter | CreateLun | CreatePortal | CreateAcl | SetCredentials | MapLun
-        | EnableGroup | DisableGroup | Delete)
+Step = (
+    CreateStorage
+    | SetStorageAttribute
+    | ResizeStorage
+    | CreateTarget
+    | CreateGroup
+    | SetGroupAttribute
+    | SetGroupParameter
+    | CreateLun
+    | CreatePortal
+    | CreateAcl
+    | SetCredentials
+    | MapLun
+    | EnableGroup
+    | DisableGroup
+    | Delete
+)
 
 
 def inverse(step: Step) -> Step | None:
     """What undoes a step that has been done; None where nothing can or need be."""
     match step:
-        case (CreateStorage() | CreateTarget() | CreateGroup() | CreateLun() | CreatePortal()
-              | CreateAcl() | MapLun()):
+        case CreateStorage() | CreateTarget() | CreateGroup() | CreateLun() | CreatePortal() | CreateAcl() | MapLun():
             return Delete(step)
         case SetStorageAttribute(name, attribute, _, previous):
             return None if previous is None else SetStorageAttribute(name, attribute, previous, None)
@@ -225,9 +237,11 @@ def carry_out(steps: Sequence[Step], apply: Apply) -> list[str]:
         if not left:
             raise
         message = error.message if isinstance(error, IraidError) else repr(error)
-        raise IraidError(f"{message}; these earlier steps could not be undone: "
-                         f"{'; '.join(left)}", "see targetcli ls, and remove them there",
-                         kind="kernel") from error
+        raise IraidError(
+            f"{message}; these earlier steps could not be undone: {'; '.join(left)}",
+            "see targetcli ls, and remove them there",
+            kind="kernel",
+        ) from error
     return warnings
 
 

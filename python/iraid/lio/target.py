@@ -70,9 +70,12 @@ def check_runner(version: Version) -> None:
     """version: what the control socket answered just now."""
     if version.program == RUNNER:
         return
-    raise IraidError(f"{version.program} (pid {version.pid}) serves the control socket, but only "
-                     f"{RUNNER} can export volumes through LIO", f"end {version.program}, then systemctl "
-                     f"start {RUNNER}", kind="unavailable")
+    raise IraidError(
+        f"{version.program} (pid {version.pid}) serves the control socket, but only "
+        f"{RUNNER} can export volumes through LIO",
+        f"end {version.program}, then systemctl start {RUNNER}",
+        kind="unavailable",
+    )
 
 
 def check_root(what: str = "LIO's configuration can be changed") -> None:
@@ -97,12 +100,17 @@ def export(request: export_plan.ExportRequest, save: bool = True, dry_run: bool 
             file = _save(lio, before, running, names, {request.iqn}, "the export works, but is lost with a reboot")
     group = export_plan.find_group(running, request.iqn) or {}
     return Exported(
-        name=request.volume, iqn=request.iqn, lun=plan.lun,
+        name=request.volume,
+        iqn=request.iqn,
+        lun=plan.lun,
         portals=sorted(f"{p['ip_address']}:{p['port']}" for p in group.get("portals", ())),
         initiators=sorted(acl["node_wwn"] for acl in group.get("node_acls", ())),
         demo_mode=export_plan.is_on(group, "generate_node_acls"),
         authentication=export_plan.is_on(group, "authentication"),
-        changes=[str(step) for step in plan.steps], saved=file, warnings=plan.warnings)
+        changes=[str(step) for step in plan.steps],
+        saved=file,
+        warnings=plan.warnings,
+    )
 
 
 def unexport(volume: str, iqn: str | None, force: bool, save: bool = True, dry_run: bool = False) -> Unexported:
@@ -113,9 +121,11 @@ def unexport(volume: str, iqn: str | None, force: bool, save: bool = True, dry_r
         plan = export_plan.plan_unexport(volume, iqn, dump, before)
         users = export_plan.users_of(volume, iqn, dump, lio.sessions())
         if users and not force:
-            raise IraidError(f"volume {volume} is in use by {', '.join(users)}",
-                             "log out there first (iscsiadm -m node -T IQN -u), or use --force: then "
-                             "their I/O fails", kind="busy")
+            raise IraidError(
+                f"volume {volume} is in use by {', '.join(users)}",
+                "log out there first (iscsiadm -m node -T IQN -u), or use --force: then their I/O fails",
+                kind="busy",
+            )
         for step in [] if dry_run else plan.steps:
             lio.apply(step)
         file, warnings = None, []
@@ -123,8 +133,14 @@ def unexport(volume: str, iqn: str | None, force: bool, save: bool = True, dry_r
             running, names = lio.dump(), _names(volume, dump, before)
             warnings = saved.displaced(before, running, names, plan.iqns)
             under = f" under {', '.join(plan.iqns)}" if plan.iqns else ""
-            file = _save(lio, before, running, names, set(plan.iqns),
-                         f"volume {volume} is no longer exported{under}, but would be again after a reboot")
+            file = _save(
+                lio,
+                before,
+                running,
+                names,
+                set(plan.iqns),
+                f"volume {volume} is no longer exported{under}, but would be again after a reboot",
+            )
     changes = [*map(str, plan.steps), *plan.unsaved]
     return Unexported(volume, sorted(plan.iqns), changes, file, warnings)
 
@@ -150,8 +166,10 @@ def grow(volume: str, size_bytes: int, save: bool = True) -> GrownLuns:
             lio.apply(step)
         sizes = {s["name"]: s["size"] for s in export_plan.storages_of_volume(lio.dump(), volume)}
         initiators = export_plan.users_of(volume, None, dump, lio.sessions())
-    luns = [GrownLun(s["name"], export_plan.targets_of_storage(dump, s["name"]), s["size"], sizes[s["name"]])
-            for s in storages]
+    luns = [
+        GrownLun(s["name"], export_plan.targets_of_storage(dump, s["name"]), s["size"], sizes[s["name"]])
+        for s in storages
+    ]
     return GrownLuns(luns, initiators, file, plan.warnings)
 
 
@@ -160,8 +178,9 @@ def _names(volume: str, *configs: saved.Config | None) -> set[str]:
     return {s["name"] for config in configs for s in export_plan.storages_of_volume(config or {}, volume)}
 
 
-def _save(lio: "Lio", before: saved.Config | None, running: saved.Config, names: set[str], targets: set[str],
-          otherwise: str) -> str | None:
+def _save(
+    lio: "Lio", before: saved.Config | None, running: saved.Config, names: set[str], targets: set[str], otherwise: str
+) -> str | None:
     """otherwise: what is so if it can't be saved."""
     try:
         return lio.save(before, running, names, targets)
@@ -173,8 +192,11 @@ def _save_sizes(lio: "Lio", before: saved.Config | None, wanted: saved.Config, n
     try:
         return lio.save(before, wanted, names, set())
     except IraidError as error:
-        raise IraidError(f"{error.message}; the LUN stays as it is, since it would be smaller again after a reboot",
-                         "remove this cause, then run the same command again; or use --no-save", kind=error.kind) from error
+        raise IraidError(
+            f"{error.message}; the LUN stays as it is, since it would be smaller again after a reboot",
+            "remove this cause, then run the same command again; or use --no-save",
+            kind=error.kind,
+        ) from error
 
 
 def exported_as(volume: str) -> list[str]:
@@ -201,8 +223,9 @@ class Lio:
             import rtslib_fb
             import rtslib_fb.root
         except ImportError as error:
-            raise IraidError(f"rtslib-fb is not installed ({error})",
-                             "apt install python3-rtslib-fb", kind="kernel") from error
+            raise IraidError(
+                f"rtslib-fb is not installed ({error})", "apt install python3-rtslib-fb", kind="kernel"
+            ) from error
         self.rtslib: Any = rtslib_fb
         self.save_file = Path(rtslib_fb.root.default_save_file)
         try:
@@ -211,20 +234,20 @@ class Lio:
             self.fabric = rtslib_fb.FabricModule("iscsi")
             self.fabric._check_self()  # loads the module; rtslib has no public call for that
         except Exception as error:  # RTSLibError, OSError, kmod's own, UnboundLocalError
-            raise IraidError(f"this kernel offers no LIO: {_text(error)}", _KERNEL_REMEDY,
-                             kind="kernel") from error
+            raise IraidError(f"this kernel offers no LIO: {_text(error)}", _KERNEL_REMEDY, kind="kernel") from error
         if not Path("/sys/module/target_core_user").is_dir():
-            raise IraidError("this kernel has no TCMU (target_core_user is not loaded)",
-                             _KERNEL_REMEDY, kind="kernel")
+            raise IraidError("this kernel has no TCMU (target_core_user is not loaded)", _KERNEL_REMEDY, kind="kernel")
 
     def dump(self) -> export_plan.Dump:
         try:
             dump: export_plan.Dump = self.root.dump()
             return dump
         except (self.rtslib.RTSLibError, OSError) as error:
-            raise IraidError(f"LIO's configuration can't be read: {_text(error)}",
-                             "a part of it is incomplete: see targetcli ls",
-                             kind="kernel") from error
+            raise IraidError(
+                f"LIO's configuration can't be read: {_text(error)}",
+                "a part of it is incomplete: see targetcli ls",
+                kind="kernel",
+            ) from error
 
     def sessions(self) -> dict[str, list[str]]:
         """Initiators that are logged in, by target."""
@@ -238,8 +261,9 @@ class Lio:
                 found.setdefault(target.wwn, []).extend(names)
         return found
 
-    def save(self, before: saved.Config | None, running: saved.Config, storage: set[str],
-             targets: set[str]) -> str | None:
+    def save(
+        self, before: saved.Config | None, running: saved.Config, storage: set[str], targets: set[str]
+    ) -> str | None:
         merged = saved.merge(before, running, storage, targets)
         saved.store(self.save_file, merged, before)
         return str(self.save_file)
@@ -248,15 +272,19 @@ class Lio:
         try:
             self._apply(step)
         except (self.rtslib.RTSLibError, OSError) as error:
-            raise IraidError(f"LIO refused: {step}: {_text(error)}", _remedy(step),
-                             kind="kernel") from error
+            raise IraidError(f"LIO refused: {step}: {_text(error)}", _remedy(step), kind="kernel") from error
 
     def _apply(self, step: steps.Step) -> None:
         match step:
             case steps.CreateStorage():
                 self.rtslib.UserBackedStorageObject(
-                    step.name, config=step.config, size=step.size_bytes, wwn=step.serial,
-                    hw_max_sectors=step.hw_max_sectors, control=step.control)
+                    step.name,
+                    config=step.config,
+                    size=step.size_bytes,
+                    wwn=step.serial,
+                    hw_max_sectors=step.hw_max_sectors,
+                    control=step.control,
+                )
             case steps.SetStorageAttribute(name, attribute, value):
                 self._storage(name).set_attribute(attribute, value)
             case steps.ResizeStorage(name, size_bytes):
@@ -298,8 +326,7 @@ class Lio:
             case steps.CreateLun(iqn, lun, _, tag):
                 return self.rtslib.LUN(self._group(iqn, tag), lun)
             case steps.CreatePortal(iqn, portal):
-                return self.rtslib.NetworkPortal(self._group(iqn), portal.ip, portal.port,
-                                                 mode="lookup")
+                return self.rtslib.NetworkPortal(self._group(iqn), portal.ip, portal.port, mode="lookup")
             case steps.CreateAcl(iqn, initiator):
                 return self._acl(iqn, initiator)
             case steps.MapLun(iqn, initiator, index):
@@ -335,11 +362,14 @@ def _remedy(step: steps.Step) -> str:
         case steps.CreateStorage() | steps.SetStorageAttribute():
             return "see why the handler refused: journalctl -u tcmu-runner; dmesg | tail"
         case steps.ResizeStorage():
-            return ("see why the handler refused: journalctl -u tcmu-runner; dmesg | tail; then run the same command "
-                    "again")
+            return (
+                "see why the handler refused: journalctl -u tcmu-runner; dmesg | tail; then run the same command again"
+            )
         case steps.CreatePortal(_, portal):
-            return (f"is {portal.ip} an address of this machine, and does no other program listen "
-                    f"there? ss -ltnp 'sport = :{portal.port}'")
+            return (
+                f"is {portal.ip} an address of this machine, and does no other program listen "
+                f"there? ss -ltnp 'sport = :{portal.port}'"
+            )
     return "see what the kernel says: dmesg | tail"
 
 
@@ -351,8 +381,7 @@ def _locked() -> Iterator[None]:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         file = (folder / "export.lock").open("w")
     except OSError as error:
-        raise IraidError(f"{error.filename}: {error.strerror}", "run the command as root",
-                         kind="permission") from error
+        raise IraidError(f"{error.filename}: {error.strerror}", "run the command as root", kind="permission") from error
     with file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield

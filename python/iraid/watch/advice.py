@@ -115,17 +115,37 @@ def _out(volume: model.Volume, measured: list[Measured]) -> list[Finding]:
     for one in measured:
         if one.state in ("in sync", "spare") and one.path is not None:
             if one.error:
-                found.append(Finding("unmeasured", "warning", f"it could not be measured: {one.error}", [one.member],
-                                     advice=f"iraid status {volume.name} shows what it does"))
+                found.append(
+                    Finding(
+                        "unmeasured",
+                        "warning",
+                        f"it could not be measured: {one.error}",
+                        [one.member],
+                        advice=f"iraid status {volume.name} shows what it does",
+                    )
+                )
             continue
         what = one.state if one.state != "in sync" else "not answering"
         why = f": {one.reason}" if one.reason else ""
         cost = "the others do its work" if one.state != "spare" else "it can't take the place of a member"
-        found.append(Finding("out", "warning", f"it is {what}{why}; {cost}", [one.member],
-                             advice=f"iraid status {volume.name} shows what it needs"))
+        found.append(
+            Finding(
+                "out",
+                "warning",
+                f"it is {what}{why}; {cost}",
+                [one.member],
+                advice=f"iraid status {volume.name} shows what it needs",
+            )
+        )
     for role in volume.empty_roles:
-        found.append(Finding("empty", "warning", f"role {role} has no device: its data is computed from the other members",
-                             commands=[f"iraid replace {volume.name} {role} DEVICE"]))
+        found.append(
+            Finding(
+                "empty",
+                "warning",
+                f"role {role} has no device: its data is computed from the other members",
+                commands=[f"iraid replace {volume.name} {role} DEVICE"],
+            )
+        )
     return found
 
 
@@ -142,41 +162,82 @@ def _session(one: Measured, chunk_bytes: int) -> list[Finding]:
 
     if agreed.target_segment_bytes < SEGMENT_BYTES_MIN:
         pieces = -(-OFFERED_BYTES // agreed.target_segment_bytes)
-        add("segment", "warning", f"MaxRecvDataSegmentLength is {agreed.target_segment_bytes}: a write of "
+        add(
+            "segment",
+            "warning",
+            f"MaxRecvDataSegmentLength is {agreed.target_segment_bytes}: a write of "
             f"{format_size(OFFERED_BYTES)} needs {pieces} PDUs",
-            settings={"MaxRecvDataSegmentLength": str(OFFERED_BYTES)})
+            settings={"MaxRecvDataSegmentLength": str(OFFERED_BYTES)},
+        )
     if 0 < path.data_in_bytes < SEGMENT_BYTES_MIN:
-        add("data-in", "warning", f"the target sends no more than {path.data_in_bytes} bytes of a read in one PDU "
-            "(its MaxXmitDataSegmentLength)", settings={"MaxXmitDataSegmentLength": str(OFFERED_BYTES)})
+        add(
+            "data-in",
+            "warning",
+            f"the target sends no more than {path.data_in_bytes} bytes of a read in one PDU "
+            "(its MaxXmitDataSegmentLength)",
+            settings={"MaxXmitDataSegmentLength": str(OFFERED_BYTES)},
+        )
     if agreed.initial_r2t:
-        add("r2t", "warning", f"InitialR2T is Yes: data of a write beyond {format_size(one.unasked_bytes)} waits a "
-            "round trip until the target asks for it", settings={"InitialR2T": "No"})
+        add(
+            "r2t",
+            "warning",
+            f"InitialR2T is Yes: data of a write beyond {format_size(one.unasked_bytes)} waits a "
+            "round trip until the target asks for it",
+            settings={"InitialR2T": "No"},
+        )
     if not agreed.immediate_data:
-        add("immediate", "warning", "ImmediateData is No: no write command carries its data",
-            settings={"ImmediateData": "Yes"})
+        add(
+            "immediate",
+            "warning",
+            "ImmediateData is No: no write command carries its data",
+            settings={"ImmediateData": "Yes"},
+        )
     if agreed.max_burst_bytes < OFFERED_BYTES:
-        add("max-burst", "warning", f"MaxBurstLength is {agreed.max_burst_bytes}: longer writes are split",
-            settings={"MaxBurstLength": str(MAX_BURST_BYTES)})
+        add(
+            "max-burst",
+            "warning",
+            f"MaxBurstLength is {agreed.max_burst_bytes}: longer writes are split",
+            settings={"MaxBurstLength": str(MAX_BURST_BYTES)},
+        )
     if agreed.first_burst_bytes < OFFERED_BYTES:
         short = agreed.first_burst_bytes < min(max(chunk_bytes, SEGMENT_BYTES_MIN), OFFERED_BYTES)
         wait = "wait for the target, or " if agreed.initial_r2t else ""
-        add("first-burst", "warning" if short else "note",
+        add(
+            "first-burst",
+            "warning" if short else "note",
             f"FirstBurstLength is {agreed.first_burst_bytes}: larger writes {wait}are split",
-            settings={"FirstBurstLength": str(OFFERED_BYTES)})
+            settings={"FirstBurstLength": str(OFFERED_BYTES)},
+        )
     if agreed.data_digest:
-        add("data-digest", "note", "the target insists on DataDigest: both sides compute a CRC over all data",
-            settings={"DataDigest": "None"})
+        add(
+            "data-digest",
+            "note",
+            "the target insists on DataDigest: both sides compute a CRC over all data",
+            settings={"DataDigest": "None"},
+        )
     if agreed.header_digest:
-        add("header-digest", "note", "headers carry a CRC32C, because the volume's configuration asks for it",
+        add(
+            "header-digest",
+            "note",
+            "headers carry a CRC32C, because the volume's configuration asks for it",
             advice="to end that, write header_digest = no in the volume's file; it applies after iraid config reload, at "
-            "the next login")
+            "the next login",
+        )
     if 0 < path.window_commands < min(WINDOW_MIN, path.window_commands_max or WINDOW_MIN):
-        add("depth", "warning", f"the target allows {path.window_commands} commands in flight, the gateway could use "
-            f"{path.window_commands_max}", settings={"depth": str(WINDOW_WANTED)})
+        add(
+            "depth",
+            "warning",
+            f"the target allows {path.window_commands} commands in flight, the gateway could use "
+            f"{path.window_commands_max}",
+            settings={"depth": str(WINDOW_WANTED)},
+        )
     if 0 < path.read_bytes_max < TRANSFER_BYTES_MIN:
-        add("transfer", "note",
+        add(
+            "transfer",
+            "note",
             f"its LUN accepts {format_size(path.read_bytes_max)} a command at most (block limits, VPD B0)",
-            advice="raise the limit on the target; for LIO it is hw_max_sectors of the backstore")
+            advice="raise the limit on the target; for LIO it is hw_max_sectors of the backstore",
+        )
     return found
 
 
@@ -190,10 +251,16 @@ def _network(one: Measured, gateway: Gateway) -> list[Finding]:
         return []
     found = _losses(one, tcp) + _write_buffers(one, tcp, gateway) + _long_way(one, gateway)
     if one.rate is not None and one.rate >= JUMBO_RATE and 0 < tcp.mss_bytes <= JUMBO_MSS_MAX:
-        found.append(Finding(
-            "mtu", "note", f"packets of {tcp.path_mtu_bytes} bytes at {_rate(one.rate)}: larger ones cost less CPU",
-            [one.member], commands=[_mtu_command(one)],
-            advice="first set the same MTU on the target's interface and on every switch between"))
+        found.append(
+            Finding(
+                "mtu",
+                "note",
+                f"packets of {tcp.path_mtu_bytes} bytes at {_rate(one.rate)}: larger ones cost less CPU",
+                [one.member],
+                commands=[_mtu_command(one)],
+                advice="first set the same MTU on the target's interface and on every switch between",
+            )
+        )
     return found
 
 
@@ -207,8 +274,15 @@ def _losses(one: Measured, tcp: model.Tcp) -> list[Finding]:
         return []
     share = 100 * tcp.retransmits / max(tcp.segments_out, 1)
     text = f"{tcp.retransmits} of {tcp.segments_out} packets to it were sent again ({share:.2g} %)"
-    return [Finding("loss", "warning", text, [one.member],
-                    advice="look for errors and drops of the interfaces and switches between (ip -s link, ethtool -S)")]
+    return [
+        Finding(
+            "loss",
+            "warning",
+            text,
+            [one.member],
+            advice="look for errors and drops of the interfaces and switches between (ip -s link, ethtool -S)",
+        )
+    ]
 
 
 def _write_buffers(one: Measured, tcp: model.Tcp, gateway: Gateway) -> list[Finding]:
@@ -219,13 +293,27 @@ def _write_buffers(one: Measured, tcp: model.Tcp, gateway: Gateway) -> list[Find
     if tcp.sndbuf_limited_us > LIMITED_SHARE * tcp.busy_us:
         share = round(100 * tcp.sndbuf_limited_us / tcp.busy_us)
         text = f"the gateway's send buffer was full for {share} % of the time that there was something to send"
-        found.append(Finding("send-buffer", "warning", text, [one.member],
-                             commands=[_sysctl("tcp_wmem", "4096 16384", 4 * gateway.wmem_max)]))
+        found.append(
+            Finding(
+                "send-buffer",
+                "warning",
+                text,
+                [one.member],
+                commands=[_sysctl("tcp_wmem", "4096 16384", 4 * gateway.wmem_max)],
+            )
+        )
     if tcp.peer_limited_us > LIMITED_SHARE * tcp.busy_us:
         share = round(100 * tcp.peer_limited_us / tcp.busy_us)
         text = f"for {share} % of the time that there was something to send the target's receive buffer was full"
-        found.append(Finding("peer-buffer", "warning", text, [one.member],
-                             advice="its disk is the limit, or, over a long link, its net.ipv4.tcp_rmem"))
+        found.append(
+            Finding(
+                "peer-buffer",
+                "warning",
+                text,
+                [one.member],
+                advice="its disk is the limit, or, over a long link, its net.ipv4.tcp_rmem",
+            )
+        )
     return found
 
 
@@ -235,18 +323,28 @@ def _long_way(one: Measured, gateway: Gateway) -> list[Finding]:
     # Half of a receive buffer is offered as window (tcp_adv_win_scale 1).
     window = gateway.rmem_max // 2
     if one.round_trip >= LONG_ROUND_TRIP and window and under_way > BUFFER_SHARE * window:
-        found.append(Finding(
-            "receive-buffer", "warning",
-            f"{format_size(int(under_way))} are in flight from it at a time, but the gateway's receive window is "
-            f"{format_size(window)} at most", [one.member],
-            commands=[_sysctl("tcp_rmem", "4096 131072", 4 * gateway.rmem_max)]))
+        found.append(
+            Finding(
+                "receive-buffer",
+                "warning",
+                f"{format_size(int(under_way))} are in flight from it at a time, but the gateway's receive window is "
+                f"{format_size(window)} at most",
+                [one.member],
+                commands=[_sysctl("tcp_rmem", "4096 131072", 4 * gateway.rmem_max)],
+            )
+        )
     if one.round_trip >= IDLE_ROUND_TRIP and gateway.slow_start_after_idle:
-        found.append(Finding(
-            "slow-start", "note",
-            f"after each pause the connection starts slowly again, and with a round trip of {_ms(one.round_trip)} it "
-            "needs long to reach its full rate", [one.member],
-            commands=["sysctl -w net.ipv4.tcp_slow_start_after_idle=0"],
-            advice="set it on the target, too: for reads the target is the sender"))
+        found.append(
+            Finding(
+                "slow-start",
+                "note",
+                f"after each pause the connection starts slowly again, and with a round trip of {_ms(one.round_trip)} it "
+                "needs long to reach its full rate",
+                [one.member],
+                commands=["sysctl -w net.ipv4.tcp_slow_start_after_idle=0"],
+                advice="set it on the target, too: for reads the target is the sender",
+            )
+        )
     return found
 
 
@@ -264,35 +362,62 @@ def _compared(members: list[Measured]) -> list[Finding]:
     segments = [one.path.tcp.mss_bytes for one in members if one.path and one.path.tcp and one.path.tcp.mss_bytes]
     for one in members:
         if one.rate and len(rates) > 1 and one.rate < SLOW_RATE_SHARE * median(rates):
-            found.append(Finding(
-                "slow-rate", "warning",
-                f"it reads {_rate(one.rate)}, the others {_rate(median(rates))}: rows are spread over all members, so "
-                "the slowest one limits the volume", [one.member],
-                advice="check its link (ethtool) and its disks, or replace it: iraid replace"))
+            found.append(
+                Finding(
+                    "slow-rate",
+                    "warning",
+                    f"it reads {_rate(one.rate)}, the others {_rate(median(rates))}: rows are spread over all members, so "
+                    "the slowest one limits the volume",
+                    [one.member],
+                    advice="check its link (ethtool) and its disks, or replace it: iraid replace",
+                )
+            )
         if one.latency and len(latencies) > 1:
             found += _latency(one, median(latencies))
         mss = one.path.tcp.mss_bytes if one.path and one.path.tcp else 0
         if mss and mss < MTU_SHARE * max(segments):
-            found.append(Finding(
-                "mtu-differs", "warning",
-                f"packets to it carry {mss} bytes, to others {max(segments)}: on the way to it an MTU is smaller",
-                [one.member], advice=f"compare the MTU of its interfaces and switches: tracepath {one.address}"))
+            found.append(
+                Finding(
+                    "mtu-differs",
+                    "warning",
+                    f"packets to it carry {mss} bytes, to others {max(segments)}: on the way to it an MTU is smaller",
+                    [one.member],
+                    advice=f"compare the MTU of its interfaces and switches: tracepath {one.address}",
+                )
+            )
     return found
 
 
 def _latency(one: Measured, usual: float) -> list[Finding]:
     assert one.latency is not None
     if one.latency > SLOW_LATENCY_FACTOR * usual and one.latency - usual > SLOW_LATENCY_SECONDS:
-        text = (f"it answers a small read after {_ms(one.latency)}, the others after {_ms(usual)}; "
-                f"the network takes {_ms(one.round_trip)} of it")
-        return [Finding("slow-latency", "warning", text, [one.member],
-                        advice="the way is longer (traceroute) or its disk is busy; to replace it: iraid replace")]
+        text = (
+            f"it answers a small read after {_ms(one.latency)}, the others after {_ms(usual)}; "
+            f"the network takes {_ms(one.round_trip)} of it"
+        )
+        return [
+            Finding(
+                "slow-latency",
+                "warning",
+                text,
+                [one.member],
+                advice="the way is longer (traceroute) or its disk is busy; to replace it: iraid replace",
+            )
+        ]
     own = one.latency - one.round_trip
     if one.round_trip and own > OWN_TIME_SECONDS and own > OWN_TIME_SHARE * one.latency:
-        text = (f"of the {_ms(one.latency)} of a small read, the target itself takes {_ms(own)}: its disks, or "
-                "other work")
-        return [Finding("target-time", "note", text, [one.member],
-                        advice="more commands in flight hide it; look at the target's load (iostat)")]
+        text = (
+            f"of the {_ms(one.latency)} of a small read, the target itself takes {_ms(own)}: its disks, or other work"
+        )
+        return [
+            Finding(
+                "target-time",
+                "note",
+                text,
+                [one.member],
+                advice="more commands in flight hide it; look at the target's load (iostat)",
+            )
+        ]
     return []
 
 
@@ -314,8 +439,9 @@ def _merged(found: list[Finding]) -> list[Finding]:
 def remedies(volume: model.Volume, measured: list[Measured], findings: list[Finding]) -> list[Remedy]:
     wanted: list[Remedy] = []
     for remedy in filter(None, (_target(one, findings) for one in measured)):
-        same = next((one for one in wanted
-                     if one.where == remedy.where and one.commands == remedy.commands != []), None)
+        same = next(
+            (one for one in wanted if one.where == remedy.where and one.commands == remedy.commands != []), None
+        )
         if same:  # two LUNs of one target
             same.members += remedy.members
         else:
@@ -331,8 +457,15 @@ def remedies(volume: model.Volume, measured: list[Measured], findings: list[Find
         kinds = sorted({kind for why in commands.values() for kind in why})
         members = sorted({member for f in findings if f.commands for member in f.members})
         keep = any(command.startswith("sysctl") for command in commands)
-        wanted.append(Remedy("gateway", members, kinds, list(commands),
-                             "write the sysctl settings to /etc/sysctl.d/ to keep them after a boot" if keep else ""))
+        wanted.append(
+            Remedy(
+                "gateway",
+                members,
+                kinds,
+                list(commands),
+                "write the sysctl settings to /etc/sysctl.d/ to keep them after a boot" if keep else "",
+            )
+        )
     return wanted
 
 
@@ -360,8 +493,10 @@ def _tgt(one: Measured, settings: dict[str, str]) -> tuple[list[str], str]:
     pattern = one.iqn.replace(".", "\\.")
     target = "tgtadm --lld iscsi --mode target"
     commands = [f"tid=$({target} --op show | sed -n 's/^Target \\([0-9]*\\): {pattern}$/\\1/p')"]
-    commands += [f'{target} --op update --tid "$tid" --name {names.get(key, key)} --value {value}'
-                 for key, value in settings.items()]
+    commands += [
+        f'{target} --op update --tid "$tid" --name {names.get(key, key)} --value {value}'
+        for key, value in settings.items()
+    ]
     lines = "; ".join(f"{names.get(key, key)} {value}" for key, value in settings.items())
     return commands, f"to keep it, add to this target's block in /etc/tgt/targets.conf: {lines}"
 
@@ -380,15 +515,18 @@ def _lio(one: Measured, settings: dict[str, str]) -> tuple[list[str], str]:
         commands.append(f"targetcli {where} set attribute default_cmdsn_depth={settings['depth']}")
         acl = f"/sys/kernel/config/target/iscsi/{one.iqn}/tpgt_{group}/acls/{one.initiator}"
         commands.append(f"[ ! -d {acl} ] || echo {settings['depth']} > {acl}/cmdsn_depth")
-        text = ("a new depth of an ACL ends its session, so change one target after the other, with iraid wait between; an "
-                "initiator that LIO admitted without an ACL keeps its depth until LIO's configuration is loaded "
-                "again")
+        text = (
+            "a new depth of an ACL ends its session, so change one target after the other, with iraid wait between; an "
+            "initiator that LIO admitted without an ACL keeps its depth until LIO's configuration is loaded "
+            "again"
+        )
     return [*commands, "targetcli saveconfig"], text
 
 
 def _other(_one: Measured, settings: dict[str, str]) -> tuple[list[str], str]:
-    words = ", ".join(f"{'commands under way in a session' if key == 'depth' else key} {value}"
-                      for key, value in settings.items())
+    words = ", ".join(
+        f"{'commands under way in a session' if key == 'depth' else key} {value}" for key, value in settings.items()
+    )
     return [], f"set {words}; the manual of the target says how"
 
 
@@ -397,16 +535,28 @@ def _log_in_again(volume: model.Volume, told: list[Measured]) -> Remedy:
     name, members = volume.name, [one.member for one in told]
     if not volume.users or volume.level == 0:
         text = "settings of targets apply from the next login on" + (
-            "; first end the use of the volume: iraid unexport, or stop the program that serves it" if volume.users else "")
+            "; first end the use of the volume: iraid unexport, or stop the program that serves it"
+            if volume.users
+            else ""
+        )
         return Remedy("gateway, then", members, ["login"], [f"iraid stop {name}", f"iraid start {name}"], text)
     # Others than those in sync can't be failed: they wait for the volume's next start, or are filled anew.
-    commands = [f"iraid {words}" for one in told if one.state == "in sync"
-                for words in (f"fail {name} {one.member}", f"rebuild {name} {one.member}", f"wait {name}")]
+    commands = [
+        f"iraid {words}"
+        for one in told
+        if one.state == "in sync"
+        for words in (f"fail {name} {one.member}", f"rebuild {name} {one.member}", f"wait {name}")
+    ]
     first = "" if volume.state == "active" else "first bring back the members that are out; "
-    return Remedy("gateway, then", members, ["login"], commands,
-                  f"settings of targets apply from the next login on; {first}the volume is in use, so do one member "
-                  "after the other, and wait until each is in sync; when it is not in use, iraid stop and start do all "
-                  "at once")
+    return Remedy(
+        "gateway, then",
+        members,
+        ["login"],
+        commands,
+        f"settings of targets apply from the next login on; {first}the volume is in use, so do one member "
+        "after the other, and wait until each is in sync; when it is not in use, iraid stop and start do all "
+        "at once",
+    )
 
 
 def _rate(rate: float) -> str:

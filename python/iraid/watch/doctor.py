@@ -52,8 +52,9 @@ def _no_handler(facts: Facts) -> str:
 
 
 def _no_volumes(facts: Facts) -> str:
-    return _no_handler(facts) or (f"the handler does not say which volumes there are: {facts.volumes_error}"
-                                  if facts.volumes_error else "")
+    return _no_handler(facts) or (
+        f"the handler does not say which volumes there are: {facts.volumes_error}" if facts.volumes_error else ""
+    )
 
 
 def check(name: str, well: str, missing: Missing = _nothing_missing) -> Callable[[Check], Check]:
@@ -110,16 +111,25 @@ def _through_lio(facts: Facts) -> bool:
 def _handler(facts: Facts) -> Iterator[Finding]:
     if facts.handler is None:
         if facts.process is not None:
-            yield _bad(f"{target.RUNNER} runs (pid {facts.process.pid}), but the iraid handler in it does not answer: "
-                       f"{facts.handler_error}", f"journalctl -b -u {target.RUNNER}", f"systemctl restart {target.RUNNER}")
+            yield _bad(
+                f"{target.RUNNER} runs (pid {facts.process.pid}), but the iraid handler in it does not answer: "
+                f"{facts.handler_error}",
+                f"journalctl -b -u {target.RUNNER}",
+                f"systemctl restart {target.RUNNER}",
+            )
         else:
-            yield _bad(f"{target.RUNNER} does not run: {facts.handler_error}", f"systemctl start {target.RUNNER}",
-                       f"journalctl -b -u {target.RUNNER}")
+            yield _bad(
+                f"{target.RUNNER} does not run: {facts.handler_error}",
+                f"systemctl start {target.RUNNER}",
+                f"journalctl -b -u {target.RUNNER}",
+            )
         return
     if facts.handler_error:
         yield _bad(f"the handler answers, but some requests failed: {facts.handler_error}", "iraid version")
     if facts.handler.program != target.RUNNER:
-        yield _note(f"volumes are served by {facts.handler.program}, which exports nothing through LIO", "iraid version")
+        yield _note(
+            f"volumes are served by {facts.handler.program}, which exports nothing through LIO", "iraid version"
+        )
     if facts.handler.version != facts.version:
         yield _warning(f"the handler is version {facts.handler.version}, this command {facts.version}", UPGRADE)
     if facts.process is not None and facts.process.replaced:
@@ -127,24 +137,38 @@ def _handler(facts: Facts) -> Iterator[Finding]:
         yield _warning(f"{names} was replaced on the disk after the runner started: the old version runs", UPGRADE)
 
 
-@check("runner", "tcmu-runner has a supported version and the limits that it needs",
-       lambda facts: "it does not run" if facts.process is None else "")
+@check(
+    "runner",
+    "tcmu-runner has a supported version and the limits that it needs",
+    lambda facts: "it does not run" if facts.process is None else "",
+)
 def _runner(facts: Facts) -> Iterator[Finding]:
     if not _through_lio(facts):
         return
     if facts.runner_version is not None and not (
-            _version(RUNNER_FROM) <= _version(facts.runner_version) < _version(RUNNER_BEFORE)):
-        yield _warning(f"tcmu-runner is {facts.runner_version}, the handler supports versions from {RUNNER_FROM} to before "
-                       f"{RUNNER_BEFORE}", "apt install --reinstall iraid tcmu-runner")
+        _version(RUNNER_FROM) <= _version(facts.runner_version) < _version(RUNNER_BEFORE)
+    ):
+        yield _warning(
+            f"tcmu-runner is {facts.runner_version}, the handler supports versions from {RUNNER_FROM} to before "
+            f"{RUNNER_BEFORE}",
+            "apt install --reinstall iraid tcmu-runner",
+        )
     process = facts.process
     if process is None:
         return
     if process.open_files is not None and process.open_files < OPEN_FILES_MIN:
-        yield _warning(f"tcmu-runner may open only {process.open_files} files, and each session needs one (LimitNOFILE)",
-                       "systemctl daemon-reload", UPGRADE)
+        yield _warning(
+            f"tcmu-runner may open only {process.open_files} files, and each session needs one (LimitNOFILE)",
+            "systemctl daemon-reload",
+            UPGRADE,
+        )
     if process.oom_score_adjust is not None and process.oom_score_adjust > OOM_SCORE_ADJUST_MAX:
-        yield _warning(f"when memory is short the kernel may kill tcmu-runner (oom_score_adj {process.oom_score_adjust}), "
-                       "and every initiator depends on it", "systemctl daemon-reload", UPGRADE)
+        yield _warning(
+            f"when memory is short the kernel may kill tcmu-runner (oom_score_adj {process.oom_score_adjust}), "
+            "and every initiator depends on it",
+            "systemctl daemon-reload",
+            UPGRADE,
+        )
 
 
 def _version(text: str) -> tuple[int, ...]:
@@ -157,25 +181,36 @@ def _kernel(facts: Facts) -> Iterator[Finding]:
         return
     missing = [name for name in MODULES if facts.modules is not None and name not in facts.modules]
     if missing:
-        yield _bad(f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} not loaded (kernel {facts.kernel}): "
-                   "nothing can be exported", f"modprobe -a {' '.join(missing)}")
+        yield _bad(
+            f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} not loaded (kernel {facts.kernel}): "
+            "nothing can be exported",
+            f"modprobe -a {' '.join(missing)}",
+        )
     if facts.configfs is False:
-        yield _bad("configfs is not mounted: LIO can't be configured",
-                   "mount -t configfs configfs /sys/kernel/config")
+        yield _bad("configfs is not mounted: LIO can't be configured", "mount -t configfs configfs /sys/kernel/config")
 
 
-@check("d-bus", "tcmu-runner has its name on the system bus",
-       lambda facts: "busctl does not answer" if facts.bus is None and _through_lio(facts) else "")
+@check(
+    "d-bus",
+    "tcmu-runner has its name on the system bus",
+    lambda facts: "busctl does not answer" if facts.bus is None and _through_lio(facts) else "",
+)
 def _bus(facts: Facts) -> Iterator[Finding]:
     if not _through_lio(facts):
         return
     if facts.bus is False:
-        yield _bad("tcmu-runner has no name on the system bus: targetcli and targetctl do not find the handler",
-                   "systemctl status dbus", f"systemctl restart {target.RUNNER}")
+        yield _bad(
+            "tcmu-runner has no name on the system bus: targetcli and targetctl do not find the handler",
+            "systemctl status dbus",
+            f"systemctl restart {target.RUNNER}",
+        )
 
 
-@check("units", "units are enabled, their drop-ins are used, none has failed",
-       lambda facts: "systemd does not run here" if facts.units is None else "")
+@check(
+    "units",
+    "units are enabled, their drop-ins are used, none has failed",
+    lambda facts: "systemd does not run here" if facts.units is None else "",
+)
 def _units(facts: Facts) -> Iterator[Finding]:
     if facts.units is None:
         return
@@ -188,8 +223,11 @@ def _units(facts: Facts) -> Iterator[Finding]:
         yield from _unit(name, facts.units.get(name, {}), clears=name == restore and bool(facts.lio.names))
     for name, unit in facts.units.items():
         if unit.get("ActiveState") == "failed" and name not in wanted:
-            yield _warning(f"{name} has failed ({unit.get('Result', 'no reason')})",
-                           f"journalctl -b -u {name}", f"systemctl restart {name}")
+            yield _warning(
+                f"{name} has failed ({unit.get('Result', 'no reason')})",
+                f"journalctl -b -u {name}",
+                f"systemctl restart {name}",
+            )
     if any(unit.get("NeedDaemonReload") == "yes" for unit in facts.units.values()):
         yield _warning("unit files were changed, and systemd has not read them yet", "systemctl daemon-reload")
 
@@ -198,18 +236,30 @@ def _unit(name: str, unit: dict[str, str], clears: bool) -> Iterator[Finding]:
     if unit.get("LoadState") != "loaded":
         return (yield _bad(f"{name} is not installed", "apt install tcmu-runner python3-rtslib-fb"))
     if unit.get("UnitFileState") not in ("enabled", "enabled-runtime", "static", "indirect", "generated", "alias"):
-        yield _bad(f"{name} is {unit.get('UnitFileState') or 'not enabled'}: it does not start at boot",
-                   f"systemctl enable {name}")
-    later = "; its start would first remove all exports that run: start it when no initiator uses them" if clears else ""
+        yield _bad(
+            f"{name} is {unit.get('UnitFileState') or 'not enabled'}: it does not start at boot",
+            f"systemctl enable {name}",
+        )
+    later = (
+        "; its start would first remove all exports that run: start it when no initiator uses them" if clears else ""
+    )
     if unit.get("ActiveState") == "failed":
-        yield _bad(f"{name} has failed ({unit.get('Result', 'no reason')}){later}", f"journalctl -b -u {name}",
-                   *([] if clears else [f"systemctl restart {name}"]))
+        yield _bad(
+            f"{name} has failed ({unit.get('Result', 'no reason')}){later}",
+            f"journalctl -b -u {name}",
+            *([] if clears else [f"systemctl restart {name}"]),
+        )
     elif unit.get("ActiveState") != "active":
-        yield _bad(f"{name} is {unit.get('ActiveState', 'unknown')}{later}",
-                   f"journalctl -b -u {name}" if clears else f"systemctl start {name}")
+        yield _bad(
+            f"{name} is {unit.get('ActiveState', 'unknown')}{later}",
+            f"journalctl -b -u {name}" if clears else f"systemctl start {name}",
+        )
     if not any(path.endswith("/iraid.conf") for path in unit.get("DropInPaths", "").split()):
-        yield _bad(f"the drop-in iraid.conf of {name} is not used: the order at boot and the restarts are "
-                   "wrong", "systemctl daemon-reload", "apt install --reinstall iraid")
+        yield _bad(
+            f"the drop-in iraid.conf of {name} is not used: the order at boot and the restarts are wrong",
+            "systemctl daemon-reload",
+            "apt install --reinstall iraid",
+        )
     restarts = unit.get("NRestarts", "0")
     if restarts.isdecimal() and int(restarts) > 0:
         yield _warning(f"{name} died and was restarted {restarts} times", f"journalctl -b -u {name}")
@@ -238,17 +288,24 @@ def _redundancy(facts: Facts) -> Iterator[Finding]:
     for volume in redundant:
         yield from _shared_hosts(volume)
         if not facts.spares and not any(member.state == "spare" for member in volume.members):
-            yield _note(f"{volume.name} has no spare: after a loss it has less redundancy until somebody replaces the member",
-                        f"iraid add-spare {volume.name} DEVICE")
+            yield _note(
+                f"{volume.name} has no spare: after a loss it has less redundancy until somebody replaces the member",
+                f"iraid add-spare {volume.name} DEVICE",
+            )
     yield from _spares_too_small(facts, redundant)
     timer = (facts.units or {}).get("iraid-scrub.timer", {})
     if redundant and timer.get("LoadState") == "loaded" and timer.get("ActiveState") != "active":
-        yield _warning("no volume is scrubbed regularly: silent errors of targets stay undetected",
-                       "systemctl enable --now iraid-scrub.timer")
+        yield _warning(
+            "no volume is scrubbed regularly: silent errors of targets stay undetected",
+            "systemctl enable --now iraid-scrub.timer",
+        )
     monitor = (facts.units or {}).get("iraid-monitor.service", {})
     if facts.volumes and monitor.get("LoadState") == "loaded" and monitor.get("ActiveState") != "active":
-        yield _note("iraid-monitor does not run: it would report failed members by mail",
-                    "iraid monitor --test", "systemctl enable --now iraid-monitor")
+        yield _note(
+            "iraid-monitor does not run: it would report failed members by mail",
+            "iraid monitor --test",
+            "systemctl enable --now iraid-monitor",
+        )
 
 
 def _shared_hosts(volume: model.Volume) -> Iterator[Finding]:
@@ -269,8 +326,10 @@ def _shared_hosts(volume: model.Volume) -> Iterator[Finding]:
         else:
             why = f"if it fails, all of them are lost, and the level survives the loss of {borne}"
         if len(roles) > (1 if volume.level == 10 else borne):
-            yield _warning(f"{volume.name}: members {', '.join(map(str, roles))} are on the same machine, {host}: {why}",
-                           f"iraid replace {volume.name} {roles[-1]} DEVICE")
+            yield _warning(
+                f"{volume.name}: members {', '.join(map(str, roles))} are on the same machine, {host}: {why}",
+                f"iraid replace {volume.name} {roles[-1]} DEVICE",
+            )
 
 
 def _spares_too_small(facts: Facts, redundant: list[model.Volume]) -> Iterator[Finding]:
@@ -278,22 +337,32 @@ def _spares_too_small(facts: Facts, redundant: list[model.Volume]) -> Iterator[F
         sizes = [member.size_bytes for member in volume.members if member.state == "in sync" and member.size_bytes]
         if not sizes:
             continue
-        small = [(member.member, member.size_bytes, f"iraid remove {volume.name} {member.member}")
-                 for member in volume.members if member.state == "spare" and 0 < member.size_bytes < min(sizes)]
+        small = [
+            (member.member, member.size_bytes, f"iraid remove {volume.name} {member.member}")
+            for member in volume.members
+            if member.state == "spare" and 0 < member.size_bytes < min(sizes)
+        ]
         if facts.spares and all(0 < spare.size_bytes < min(sizes) for spare in facts.spares):
-            small += [(spare.device, spare.size_bytes, f"iraid remove --gateway {spare.device}")
-                      for spare in facts.spares]
+            small += [
+                (spare.device, spare.size_bytes, f"iraid remove --gateway {spare.device}") for spare in facts.spares
+            ]
         for device, size, remedy in small:
-            yield _warning(f"spare {device} has {format_size(size)}, less than the smallest member of {volume.name}, "
-                           f"{format_size(min(sizes))}: it may be too small", remedy,
-                           f"iraid add-spare {volume.name} DEVICE")
+            yield _warning(
+                f"spare {device} has {format_size(size)}, less than the smallest member of {volume.name}, "
+                f"{format_size(min(sizes))}: it may be too small",
+                remedy,
+                f"iraid add-spare {volume.name} DEVICE",
+            )
 
 
 # --- the way to members ---
 
 
-@check("portals", "all portals of members and spares accept connections",
-       lambda facts: "" if facts.portals else _no_volumes(facts))
+@check(
+    "portals",
+    "all portals of members and spares accept connections",
+    lambda facts: "" if facts.portals else _no_volumes(facts),
+)
 def _portals(facts: Facts) -> Iterator[Finding]:
     users: dict[str, list[str]] = {}
     for spare in facts.spares:
@@ -306,8 +375,11 @@ def _portals(facts: Facts) -> Iterator[Finding]:
                 users.setdefault(portal, []).append(who)
     for portal, error in facts.portals.items():
         if error is not None:
-            yield _bad(f"portal {portal} accepts no connection: {error} (for {', '.join(users.get(portal, ['no session in use']))})",
-                       f"ping -c 3 {split_portal(portal)[0]}", f"iraid discover {portal}")
+            yield _bad(
+                f"portal {portal} accepts no connection: {error} (for {', '.join(users.get(portal, ['no session in use']))})",
+                f"ping -c 3 {split_portal(portal)[0]}",
+                f"iraid discover {portal}",
+            )
 
 
 @check("tuning", "settings of targets and of the gateway's TCP are good (iraid advise NAME measures more)", _no_volumes)
@@ -317,34 +389,51 @@ def _tuning(facts: Facts) -> Iterator[Finding]:
         if paths is None:
             continue
         known = {one.member: one.path for one in paths.members}
-        measured = [advice.Measured(member.member, member.role, member.state, path=known.get(member.member),
-                                    initiator=paths.initiator) for member in volume.members]
+        measured = [
+            advice.Measured(
+                member.member, member.role, member.state, path=known.get(member.member), initiator=paths.initiator
+            )
+            for member in volume.members
+        ]
         for one in advice.find(volume, measured, facts.gateway):
             if one.kind in ("out", "empty"):
                 continue  # said of the volume already
             roles = [str(m.role) for m in volume.members if m.member in one.members and m.role is not None]
             whom = f" member {', '.join(roles)}:" if roles else ""
-            yield _finding("warning" if one.severity == "warning" else "note", f"{volume.name}{whom} {one.text}",
-                           *one.commands, f"iraid advise {volume.name}")
-
+            yield _finding(
+                "warning" if one.severity == "warning" else "note",
+                f"{volume.name}{whom} {one.text}",
+                *one.commands,
+                f"iraid advise {volume.name}",
+            )
 
         yield from _windows(volume, paths, facts.gateway)
 
 
 def _windows(volume: model.Volume, paths: model.Paths, gateway: advice.Gateway) -> Iterator[Finding]:
     """TCP's buffers against the round trip, as if the link had 1 Gbit/s: nothing was measured here."""
-    far = max((one.path.tcp.min_rtt_us or one.path.tcp.rtt_us for one in paths.members if one.path and one.path.tcp),
-              default=0) / 1e6
+    far = (
+        max(
+            (one.path.tcp.min_rtt_us or one.path.tcp.rtt_us for one in paths.members if one.path and one.path.tcp),
+            default=0,
+        )
+        / 1e6
+    )
     if far < advice.LONG_ROUND_TRIP:
         return
-    for name, low, most, what in (("tcp_rmem", "4096 131072", gateway.rmem_max, "read from"),
-                                  ("tcp_wmem", "4096 16384", gateway.wmem_max, "written to")):
+    for name, low, most, what in (
+        ("tcp_rmem", "4096 131072", gateway.rmem_max, "read from"),
+        ("tcp_wmem", "4096 16384", gateway.wmem_max, "written to"),
+    ):
         # Half of a buffer is window (tcp_adv_win_scale 1), or data: the rest is what the kernel needs for it.
         if 0 < most and most / 2 < LINK_BYTES_PER_SECOND * far:
             wanted = 1 << (int(2 * LINK_BYTES_PER_SECOND * far) - 1).bit_length()
-            yield _warning(f"{volume.name}: over {far * 1000:.3g} ms no more than {format_size(int(most / 2 / far))}/s can "
-                           f"be {what} a member in one session (net.ipv4.{name} ends at {format_size(most)})",
-                           f'sysctl -w net.ipv4.{name}="{low} {wanted}"', f"iraid advise {volume.name}")
+            yield _warning(
+                f"{volume.name}: over {far * 1000:.3g} ms no more than {format_size(int(most / 2 / far))}/s can "
+                f"be {what} a member in one session (net.ipv4.{name} ends at {format_size(most)})",
+                f'sysctl -w net.ipv4.{name}="{low} {wanted}"',
+                f"iraid advise {volume.name}",
+            )
 
 
 # --- LIO ---
@@ -365,10 +454,15 @@ def _exports(facts: Facts) -> Iterator[Finding]:
         for missing, remedies in ((True, _bring_back(facts)), (False, _save(facts))):
             texts = [one.text for one in different if one.missing == missing]
             if texts:
-                but = "" if missing or remedies == [SAVE] else (
-                    "; do not save now: what is saved and does not run would be removed from it")
-                yield _warning(f"LIO's saved configuration {facts.saved_file} differs from what runs: {_few(texts)}{but}",
-                               *remedies)
+                but = (
+                    ""
+                    if missing or remedies == [SAVE]
+                    else ("; do not save now: what is saved and does not run would be removed from it")
+                )
+                yield _warning(
+                    f"LIO's saved configuration {facts.saved_file} differs from what runs: {_few(texts)}{but}",
+                    *remedies,
+                )
 
 
 def _bring_back(facts: Facts) -> list[str]:
@@ -394,37 +488,59 @@ def _lun(lun: lio_tree.Lun, facts: Facts) -> Iterator[Finding]:
     again = [f"iraid unexport {lun.volume}", f"iraid export {lun.volume} --help"]
     most = lun.transfer_sectors * (lun.sector_bytes or 512)
     if most and most < export_plan.TRANSFER_BYTES_MAX:
-        yield _warning(f"LUN {lun.name} accepts {format_size(most)} a command; initiators split longer requests "
-                       f"(hw_max_sectors; iraid export sets {format_size(export_plan.TRANSFER_BYTES_MAX)})", *again)
+        yield _warning(
+            f"LUN {lun.name} accepts {format_size(most)} a command; initiators split longer requests "
+            f"(hw_max_sectors; iraid export sets {format_size(export_plan.TRANSFER_BYTES_MAX)})",
+            *again,
+        )
     if lun.data_area_mib > DATA_AREA_MIB_MAX:
-        yield _note(f"LUN {lun.name} may use {lun.data_area_mib} MiB of memory for data in flight (max_data_area_mb; "
-                    f"{export_plan.DATA_AREA_MIB} MiB are as fast)", *again)
+        yield _note(
+            f"LUN {lun.name} may use {lun.data_area_mib} MiB of memory for data in flight (max_data_area_mb; "
+            f"{export_plan.DATA_AREA_MIB} MiB are as fast)",
+            *again,
+        )
     if not lun.active:
-        yield _bad(f"LUN {lun.name} is not activated: initiators get errors", f"journalctl -b -u {target.RUNNER}", *again)
+        yield _bad(
+            f"LUN {lun.name} is not activated: initiators get errors", f"journalctl -b -u {target.RUNNER}", *again
+        )
     volume = next((one for one in facts.volumes if one.name == lun.volume), None)
     if facts.handler is not None and not facts.handler_error and volume is None:
-        yield _bad(f"LUN {lun.name} belongs to volume {lun.volume}, which does not exist", "iraid list",
-                   f"iraid unexport {lun.volume}")
+        yield _bad(
+            f"LUN {lun.name} belongs to volume {lun.volume}, which does not exist",
+            "iraid list",
+            f"iraid unexport {lun.volume}",
+        )
     elif volume is not None and volume.size_bytes and lun.size_bytes and lun.size_bytes < volume.size_bytes:
-        yield _note(f"LUN {lun.name} has {format_size(lun.size_bytes)}, but its volume has {format_size(volume.size_bytes)}",
-                    f"iraid grow {lun.volume}")
+        yield _note(
+            f"LUN {lun.name} has {format_size(lun.size_bytes)}, but its volume has {format_size(volume.size_bytes)}",
+            f"iraid grow {lun.volume}",
+        )
 
 
 def _targets(facts: Facts) -> Iterator[Finding]:
     for export in facts.lio.exports:
         where = f"/iscsi/{export.iqn}/tpg{export.group}"
         if not export.enabled:
-            yield _bad(f"target {export.iqn} is disabled: no initiator can log in", f"targetcli {where} enable",
-                       *_save(facts))
+            yield _bad(
+                f"target {export.iqn} is disabled: no initiator can log in", f"targetcli {where} enable", *_save(facts)
+            )
         if not export.portals:
-            yield _bad(f"target {export.iqn} has no portal: no initiator can reach it", f"targetcli {where}/portals create 0.0.0.0",
-                       *_save(facts))
+            yield _bad(
+                f"target {export.iqn} has no portal: no initiator can reach it",
+                f"targetcli {where}/portals create 0.0.0.0",
+                *_save(facts),
+            )
         if export.demo_mode:
-            yield _note(f"target {export.iqn} lets any initiator log in, to read and write",
-                        f"targetcli {where} set attribute generate_node_acls=0")
+            yield _note(
+                f"target {export.iqn} lets any initiator log in, to read and write",
+                f"targetcli {where} set attribute generate_node_acls=0",
+            )
         elif not export.initiators:
-            yield _warning(f"target {export.iqn} has no ACL: no initiator can log in",
-                           f"targetcli {where}/acls create INITIATOR", *_save(facts))
+            yield _warning(
+                f"target {export.iqn} has no ACL: no initiator can log in",
+                f"targetcli {where}/acls create INITIATOR",
+                *_save(facts),
+            )
 
 
 # --- the machine ---
@@ -435,31 +551,43 @@ def _secrets(facts: Facts) -> Iterator[Finding]:
     for secret in facts.secrets:
         whose = f" of {', '.join(secret.volumes)}" if secret.volumes else ""
         if secret.mode is None:
-            yield _bad(f"secrets file {secret.path}{whose} does not exist: the next login to its targets fails",
-                       f"install -m 0600 /dev/null {secret.path}")
+            yield _bad(
+                f"secrets file {secret.path}{whose} does not exist: the next login to its targets fails",
+                f"install -m 0600 /dev/null {secret.path}",
+            )
         elif secret.mode & 0o077:
-            yield _bad(f"secrets file {secret.path}{whose} has mode {secret.mode:04o}: others can read it, and the "
-                       "handler refuses it", f"chmod 0600 {secret.path}")
+            yield _bad(
+                f"secrets file {secret.path}{whose} has mode {secret.mode:04o}: others can read it, and the "
+                "handler refuses it",
+                f"chmod 0600 {secret.path}",
+            )
         elif secret.uid != 0 and facts.root:
             yield _bad(f"secrets file {secret.path}{whose} belongs to user {secret.uid}", f"chown root {secret.path}")
     if facts.saved_mode is not None and facts.saved_mode & 0o077:
-        yield _bad(f"LIO's saved configuration {facts.saved_file} has mode {facts.saved_mode:04o}: others can read its secrets",
-                   f"chmod 0600 {facts.saved_file}")
+        yield _bad(
+            f"LIO's saved configuration {facts.saved_file} has mode {facts.saved_mode:04o}: others can read its secrets",
+            f"chmod 0600 {facts.saved_file}",
+        )
 
 
-@check("configuration", "the configuration files have no fault",
-       lambda facts: "iraid-engine, which checks it, does not answer" if facts.configuration is None else "")
+@check(
+    "configuration",
+    "the configuration files have no fault",
+    lambda facts: "iraid-engine, which checks it, does not answer" if facts.configuration is None else "",
+)
 def _configuration(facts: Facts) -> Iterator[Finding]:
     for fault in facts.configuration or []:
         yield _bad(fault, "iraid config check")
 
 
-@check("clock", "the clock is synchronised",
-       lambda facts: "the kernel does not say" if facts.clock is None else "")
+@check("clock", "the clock is synchronised", lambda facts: "the kernel does not say" if facts.clock is None else "")
 def _clock(facts: Facts) -> Iterator[Finding]:
     if facts.clock is False:
-        yield _warning("the clock is not synchronised: times of events and logs differ from those of targets and "
-                       "initiators", "timedatectl set-ntp true", "apt install chrony")
+        yield _warning(
+            "the clock is not synchronised: times of events and logs differ from those of targets and initiators",
+            "timedatectl set-ntp true",
+            "apt install chrony",
+        )
 
 
 @check("space", "the disk has space for the gateway's state")
@@ -472,11 +600,16 @@ def _space(facts: Facts) -> Iterator[Finding]:
 @check("log", "no errors since the boot", lambda facts: "there is no journal" if facts.journal is None else "")
 def _log(facts: Facts) -> Iterator[Finding]:
     if facts.journal:
-        yield _warning(f"{len(facts.journal)} errors of {target.RUNNER} since the boot, the last: {_few(facts.journal[-2:])}",
-                       f"journalctl -b -p err -u {target.RUNNER}")
+        yield _warning(
+            f"{len(facts.journal)} errors of {target.RUNNER} since the boot, the last: {_few(facts.journal[-2:])}",
+            f"journalctl -b -p err -u {target.RUNNER}",
+        )
     if facts.kernel_journal:
-        yield _warning(f"{len(facts.kernel_journal)} errors of the kernel about disks and targets since the boot, the "
-                       f"last: {_few(facts.kernel_journal[-2:])}", "journalctl -b -k -p err")
+        yield _warning(
+            f"{len(facts.kernel_journal)} errors of the kernel about disks and targets since the boot, the "
+            f"last: {_few(facts.kernel_journal[-2:])}",
+            "journalctl -b -k -p err",
+        )
 
 
 def _few(texts: list[str]) -> str:
@@ -485,8 +618,11 @@ def _few(texts: list[str]) -> str:
 
 
 def counted(found: list[Finding]) -> str:
-    """"2 bad, 1 warning, 9 ok"."""
+    """ "2 bad, 1 warning, 9 ok"."""
     count = Counter(one.grade for one in found)
     words = {"warning": ("warning", "warnings"), "note": ("note", "notes")}  # others have no plural
-    return ", ".join(f"{count[grade]} {words.get(grade, (grade, grade))[count[grade] > 1]}"
-                     for grade in reversed(GRADES) if count[grade])
+    return ", ".join(
+        f"{count[grade]} {words.get(grade, (grade, grade))[count[grade] > 1]}"
+        for grade in reversed(GRADES)
+        if count[grade]
+    )

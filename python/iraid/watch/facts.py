@@ -23,10 +23,24 @@ from iraid.lio import lio_tree, saved, target
 
 from . import advice, sysctls
 
-UNITS = ("tcmu-runner.service", "rtslib-fb-targetctl.service", "target.service", "iraid-scrub.timer",
-         "iraid-monitor.service")
-UNIT_PROPERTIES = ("LoadState", "ActiveState", "SubState", "UnitFileState", "DropInPaths", "NeedDaemonReload", "Result",
-                   "NRestarts", "Restart")
+UNITS = (
+    "tcmu-runner.service",
+    "rtslib-fb-targetctl.service",
+    "target.service",
+    "iraid-scrub.timer",
+    "iraid-monitor.service",
+)
+UNIT_PROPERTIES = (
+    "LoadState",
+    "ActiveState",
+    "SubState",
+    "UnitFileState",
+    "DropInPaths",
+    "NeedDaemonReload",
+    "Result",
+    "NRestarts",
+    "Restart",
+)
 MODULES = ("target_core_mod", "target_core_user", "iscsi_target_mod")
 BUS_NAME = "org.kernel.TCMUService1"
 SAVED_FILES = ("etc/rtslib-fb-target/saveconfig.json", "etc/target/saveconfig.json")
@@ -43,8 +57,14 @@ def run(words: list[str]) -> tuple[int, str] | None:
     if shutil.which(words[0]) is None:
         return None
     try:
-        done = subprocess.run(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                              timeout=COMMAND_SECONDS, env=os.environ | {"LC_ALL": "C.UTF-8"})
+        done = subprocess.run(
+            words,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=COMMAND_SECONDS,
+            env=os.environ | {"LC_ALL": "C.UTF-8"},
+        )
     except (OSError, subprocess.TimeoutExpired):
         return None
     return done.returncode, done.stdout.decode(errors="replace")
@@ -108,8 +128,9 @@ def faults() -> list[str] | None:
         return None
 
 
-def gather(client: Client, root: Path = Path("/"), run: Run = run,
-           faults: Callable[[], list[str] | None] = faults) -> Facts:
+def gather(
+    client: Client, root: Path = Path("/"), run: Run = run, faults: Callable[[], list[str] | None] = faults
+) -> Facts:
     facts = Facts(root=os.geteuid() == 0, configuration=faults())
     _ask_handler(facts, client)
     _look_at_kernel(facts, root)
@@ -122,7 +143,10 @@ def gather(client: Client, root: Path = Path("/"), run: Run = run,
     # A handler that does not answer leaves what the files say.
     answered = facts.handler is not None and not facts.volumes_error
     facts.portals = reachable(_portals(facts.volumes, facts.spares) if answered else portals_named(configured(root)))
-    for folder in (os.environ.get("IRAID_STATE_DIR") or "var/lib/iraid", os.environ.get("IRAID_CONFIG_DIR") or "etc/iraid"):
+    for folder in (
+        os.environ.get("IRAID_STATE_DIR") or "var/lib/iraid",
+        os.environ.get("IRAID_CONFIG_DIR") or "etc/iraid",
+    ):
         path = root / folder
         if path.is_dir():
             usage = os.statvfs(path)
@@ -169,9 +193,15 @@ def _look_at_process(facts: Facts, root: Path, run: Run) -> None:
     if pid and folder.is_dir():
         limits = re.search(r"^Max open files\s+(\d+)", read_text(folder / "limits"), re.MULTILINE)
         adjust = read_text(folder / "oom_score_adj").strip()
-        mapped = re.findall(r"(/\S*(?:handler_iraid\.so|tcmu-runner|iraid-engine)) \(deleted\)", read_text(folder / "maps"))
-        facts.process = Process(pid, int(limits[1]) if limits else None,
-                                int(adjust) if re.fullmatch(r"-?\d+", adjust) else None, sorted(set(mapped)))
+        mapped = re.findall(
+            r"(/\S*(?:handler_iraid\.so|tcmu-runner|iraid-engine)) \(deleted\)", read_text(folder / "maps")
+        )
+        facts.process = Process(
+            pid,
+            int(limits[1]) if limits else None,
+            int(adjust) if re.fullmatch(r"-?\d+", adjust) else None,
+            sorted(set(mapped)),
+        )
     said = run([target.RUNNER, "--version"])
     found = re.search(r"\d+\.\d+(\.\d+)?", said[1]) if said and said[0] == 0 else None
     facts.runner_version = found[0] if found else None
@@ -204,8 +234,19 @@ def _look_at_kernel(facts: Facts, root: Path) -> None:
 
 
 def _ask_systemd(facts: Facts, run: Run) -> None:
-    owned = run(["busctl", "--system", "call", "org.freedesktop.DBus", "/org/freedesktop/DBus", "org.freedesktop.DBus",
-                 "NameHasOwner", "s", BUS_NAME])
+    owned = run(
+        [
+            "busctl",
+            "--system",
+            "call",
+            "org.freedesktop.DBus",
+            "/org/freedesktop/DBus",
+            "org.freedesktop.DBus",
+            "NameHasOwner",
+            "s",
+            BUS_NAME,
+        ]
+    )
     if owned is not None and owned[0] == 0:
         facts.bus = owned[1].split() == ["b", "true"]
     units = {}
@@ -220,8 +261,9 @@ def _ask_systemd(facts: Facts, run: Run) -> None:
 
 
 def _journal(run: Run, which: list[str]) -> list[str] | None:
-    shown = run(["journalctl", "--boot", "--priority=err", "--no-pager", "--quiet", "--output=short-iso", "--lines=200",
-                 *which])
+    shown = run(
+        ["journalctl", "--boot", "--priority=err", "--no-pager", "--quiet", "--output=short-iso", "--lines=200", *which]
+    )
     if shown is None or shown[0] not in (0, 1):  # 1: nothing was found
         return None
     return [line for line in shown[1].splitlines() if line.strip() and not _NO_ERROR.search(line)]
@@ -291,8 +333,12 @@ def _secrets(root: Path) -> list[Secret]:
 
 
 def _portals(volumes: list[model.Volume], spares: list[model.Spare]) -> list[str]:
-    found = {portal: None for volume in volumes for member in volume.members
-             for portal in member.portals or [member.member.split("/")[0]]}
+    found = {
+        portal: None
+        for volume in volumes
+        for member in volume.members
+        for portal in member.portals or [member.member.split("/")[0]]
+    }
     for spare in spares:
         for portal in spare.device.split("/")[0].split(","):
             found[portal] = None
@@ -301,8 +347,11 @@ def _portals(volumes: list[model.Volume], spares: list[model.Spare]) -> list[str
 
 def portals_named(configuration: dict[str, str]) -> list[str]:
     """Of all members in these files."""
-    members = [found for text in configuration.values()
-               for found in re.findall(r"^\s*(?:member|spare)\s*=\s*(\S+)/(?:iqn|eui|naa)\.", text, re.MULTILINE)]
+    members = [
+        found
+        for text in configuration.values()
+        for found in re.findall(r"^\s*(?:member|spare)\s*=\s*(\S+)/(?:iqn|eui|naa)\.", text, re.MULTILINE)
+    ]
     portals = [one if re.search(r":\d+$", one) else f"{one}:3260" for member in members for one in member.split(",")]
     return list(dict.fromkeys(portals))
 

@@ -70,7 +70,7 @@ def at_least(severity: str, least: str) -> bool:
 
 
 def parse_since(text: str, now: datetime | None = None) -> datetime:
-    """"90s", "10min", "2h", "3d" ago; "14:30" today; "2026-01-31", "2026-01-31 14:30".  Raises ValueError."""
+    """ "90s", "10min", "2h", "3d" ago; "14:30" today; "2026-01-31", "2026-01-31 14:30".  Raises ValueError."""
     now = now or datetime.now().astimezone()
     text = text.strip()
     if ago := _AGO.fullmatch(text):

@@ -61,13 +61,15 @@ class StateFile:
             path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
             self._lock: IO[str] = path.with_suffix(".lock").open("w")
         except OSError as error:
-            raise IraidError(f"{error.filename}: {error.strerror}", "run the command as root", kind="permission"
-                             ) from error
+            raise IraidError(
+                f"{error.filename}: {error.strerror}", "run the command as root", kind="permission"
+            ) from error
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
-            raise IraidError(f"another monitor runs with {path}", "systemctl status iraid-monitor", kind="busy"
-                             ) from error
+            raise IraidError(
+                f"another monitor runs with {path}", "systemctl status iraid-monitor", kind="busy"
+            ) from error
 
     def load(self) -> State:
         """What can't be read is as if it was the first start: nothing old is told again."""
@@ -95,8 +97,14 @@ def _say(text: str) -> None:
 
 
 class Monitor:
-    def __init__(self, client: Client, settings: Settings, file: StateFile, host: str,
-                 clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        client: Client,
+        settings: Settings,
+        file: StateFile,
+        host: str,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self.client, self.settings, self.file, self.host, self.clock = client, settings, file, host, clock
         self.state = file.load()
         self.follower = follow.Follower(client, None, follow.Position(self.state.instance, self.state.next))
@@ -137,8 +145,10 @@ class Monitor:
             self.file.save(self.state)
         except OSError as error:
             if not self.unsaved:
-                _say(f"{self.file.path} can't be written ({error.strerror}): a restart of the monitor would repeat "
-                     "events; make room on the disk, the write is tried again")
+                _say(
+                    f"{self.file.path} can't be written ({error.strerror}): a restart of the monitor would repeat "
+                    "events; make room on the disk, the write is tried again"
+                )
             self.unsaved = True
             return
         if self.unsaved:
@@ -207,8 +217,11 @@ class Monitor:
             _say(f"{message}; waiting for it")
         if not self.away_told and now - self.away_since >= AWAY_SECONDS:
             self.away_told = True
-            self._own("handler away", "critical",
-                      f"the handler has not answered for {now - self.away_since:.0f} s, I/O of its volumes waits: {message}")
+            self._own(
+                "handler away",
+                "critical",
+                f"the handler has not answered for {now - self.away_since:.0f} s, I/O of its volumes waits: {message}",
+            )
 
     def _back(self) -> None:
         self.away_since = None
@@ -237,8 +250,12 @@ class Monitor:
                 self._fine(one)
             elif one.name not in self.state.told:
                 self.state.told.append(one.name)
-                self._own(f"volume {one.word.lower()}", "critical" if one.grade == verdict.FAILED else "warning",
-                          one.text, one.name)
+                self._own(
+                    f"volume {one.word.lower()}",
+                    "critical" if one.grade == verdict.FAILED else "warning",
+                    one.text,
+                    one.name,
+                )
         self.waiting = waiting
 
     def _fine(self, one: verdict.Verdict) -> None:
@@ -267,8 +284,13 @@ class Monitor:
         if self.state.dropped:
             text = f"{self.state.dropped} earlier events are left out, because no mail could be sent: iraid events"
             pending = [model.Event(0, pending[0].time_ms, "warning", "events left out", "", "", text), *pending]
-        mail = notify.compose(pending, self._verdicts_of({event.volume for event in pending}), self.host,
-                              self.settings.mail, self.settings.sender)
+        mail = notify.compose(
+            pending,
+            self._verdicts_of({event.volume for event in pending}),
+            self.host,
+            self.settings.mail,
+            self.settings.sender,
+        )
         try:
             notify.send(mail, self.host, self.settings.sendmail, self.settings.sender)
         except IraidError as error:
@@ -303,12 +325,20 @@ class Monitor:
 
 
 def test_event(host: str) -> model.Event:
-    return model.Event(0, time.time_ns() // 1_000_000, "notice", "test message", "", "",
-                       f"this is a test of iraid monitor on {host}: events of volumes will arrive like this")
+    return model.Event(
+        0,
+        time.time_ns() // 1_000_000,
+        "notice",
+        "test message",
+        "",
+        "",
+        f"this is a test of iraid monitor on {host}: events of volumes will arrive like this",
+    )
 
 
 def from_settings(given: dict[str, Any]) -> Settings:
     """[notify] of gateway.conf."""
     command = given.get("command") or ""
-    return Settings(list(given.get("mail") or []), Path(command) if command else None,
-                    given.get("severity") or "warning")
+    return Settings(
+        list(given.get("mail") or []), Path(command) if command else None, given.get("severity") or "warning"
+    )

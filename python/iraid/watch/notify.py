@@ -32,7 +32,7 @@ _SAID_BYTES_MAX = 4096  # the end of what a program said
 
 def check_address(address: str) -> str:
     """Raises ValueError: what could be taken for another header, or an option."""
-    if not address or address[0] in "-|/\"" or not address.isprintable() or set(address) & set(" ,;<>()\\:"):
+    if not address or address[0] in '-|/"' or not address.isprintable() or set(address) & set(" ,;<>()\\:"):
         raise ValueError(f"'{address}' is not a mail address: write for example root or someone@example.org")
     return address
 
@@ -45,16 +45,18 @@ def check_program(path: Path, what: str, remedy: str) -> Path:
     if not os.access(path, os.X_OK):
         raise IraidError(f"{what} {path} is not executable", f"chmod 0755 {path}", kind="invalid")
     if path.stat().st_mode & 0o022:
-        raise IraidError(f"{what} {path} can be changed by others than its owner", f"chmod go-w {path}",
-                         kind="permission")
+        raise IraidError(
+            f"{what} {path} can be changed by others than its owner", f"chmod go-w {path}", kind="permission"
+        )
     return path
 
 
 # --- mail ---
 
 
-def compose(events: list[model.Event], verdicts: Iterable[Verdict], host: str, recipients: list[str],
-            sender: str = "") -> EmailMessage:
+def compose(
+    events: list[model.Event], verdicts: Iterable[Verdict], host: str, recipients: list[str], sender: str = ""
+) -> EmailMessage:
     """One mail for all of them: what happened, how the volumes are now, what to do."""
     from email.message import EmailMessage  # no other command need wait for it
     from email.utils import formatdate, make_msgid
@@ -77,8 +79,13 @@ def compose(events: list[model.Event], verdicts: Iterable[Verdict], host: str, r
 
 
 def _subject(events: list[model.Event], host: str) -> str:
-    worst = min(events, key=lambda event: (follow.SEVERITIES.index(event.severity)
-                                           if event.severity in follow.SEVERITIES else 0, event.number))
+    worst = min(
+        events,
+        key=lambda event: (
+            follow.SEVERITIES.index(event.severity) if event.severity in follow.SEVERITIES else 0,
+            event.number,
+        ),
+    )
     what = f"{worst.volume}: {worst.kind}" if worst.volume else worst.kind
     more = f" and {len(events) - 1} more" if len(events) > 1 else ""
     return f"[iraid {host}] {what}{more}"
@@ -104,14 +111,24 @@ def send(mail: EmailMessage, host: str, sendmail: Path = SENDMAIL, sender: str =
 def run_command(program: Path, event: model.Event, instance: str, seconds: float = COMMAND_SECONDS) -> None:
     """Raises IraidError if it can't be run, fails or takes too long."""
     environment = {
-        "IRAID_EVENT_KIND": event.kind, "IRAID_EVENT_VOLUME": event.volume, "IRAID_EVENT_MEMBER": event.member,
-        "IRAID_EVENT_SEVERITY": event.severity, "IRAID_EVENT_TEXT": event.text,
-        "IRAID_EVENT_NUMBER": str(event.number), "IRAID_EVENT_INSTANCE": instance,
-        "IRAID_EVENT_TIME": datetime.fromtimestamp(event.time_ms / 1000).astimezone().isoformat("T", "seconds")}
+        "IRAID_EVENT_KIND": event.kind,
+        "IRAID_EVENT_VOLUME": event.volume,
+        "IRAID_EVENT_MEMBER": event.member,
+        "IRAID_EVENT_SEVERITY": event.severity,
+        "IRAID_EVENT_TEXT": event.text,
+        "IRAID_EVENT_NUMBER": str(event.number),
+        "IRAID_EVENT_INSTANCE": instance,
+        "IRAID_EVENT_TIME": datetime.fromtimestamp(event.time_ms / 1000).astimezone().isoformat("T", "seconds"),
+    }
     words = [str(program), event.kind, event.volume, event.member]
     words = [word.replace("\0", "") for word in words]
-    _run(words, b"", dict(os.environ) | {key: value.replace("\0", "") for key, value in environment.items()}, seconds,
-         f"for '{event.kind}'")
+    _run(
+        words,
+        b"",
+        dict(os.environ) | {key: value.replace("\0", "") for key, value in environment.items()},
+        seconds,
+        f"for '{event.kind}'",
+    )
 
 
 def _run(words: list[str], given: bytes, environment: dict[str, str], seconds: float, what: str) -> None:
@@ -122,24 +139,32 @@ def _run(words: list[str], given: bytes, environment: dict[str, str], seconds: f
         source.seek(0)
         try:
             # A session of its own: what it started ends with it, when it takes too long.
-            process = subprocess.Popen(words, stdin=source, stdout=output, stderr=subprocess.STDOUT, env=environment,
-                                       start_new_session=True)
+            process = subprocess.Popen(
+                words, stdin=source, stdout=output, stderr=subprocess.STDOUT, env=environment, start_new_session=True
+            )
         except OSError as error:
-            raise IraidError(f"{what}: {words[0]}: {error.strerror}", f"see that {words[0]} can be run", kind="io"
-                             ) from error
+            raise IraidError(
+                f"{what}: {words[0]}: {error.strerror}", f"see that {words[0]} can be run", kind="io"
+            ) from error
         try:
             status = process.wait(seconds)
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
-            raise IraidError(f"{what}: {words[0]} did not end within {seconds:g} s and was killed",
-                             "start longer work in the background", kind="timeout") from None
+            raise IraidError(
+                f"{what}: {words[0]} did not end within {seconds:g} s and was killed",
+                "start longer work in the background",
+                kind="timeout",
+            ) from None
         if status:
             output.seek(max(0, output.seek(0, os.SEEK_END) - _SAID_BYTES_MAX))
             said = output.read(_SAID_BYTES_MAX).decode(errors="replace")
             last = _one_line(said.strip().rpartition("\n")[2])
-            raise IraidError(f"{what}: {words[0]} ended with status {status}{': ' if last else ''}{last}",
-                             "iraid monitor --test", kind="io")
+            raise IraidError(
+                f"{what}: {words[0]} ended with status {status}{': ' if last else ''}{last}",
+                "iraid monitor --test",
+                kind="io",
+            )
 
 
 def _file_in_memory(name: str) -> IO[bytes]:

@@ -11,8 +11,11 @@ from typing import Any
 
 REMOVED = "<removed>"
 # Of LIO's saved configuration, open-iscsi, mail and web settings, and what people call theirs.
-_KEY = re.compile(r"pass(word|wd|phrase)?|secret|token|credential|(api|private|auth)[_-]?key|authorization|"
-                  r"(^|[_.-])pw$|[_.-]pwd$|^-*auth$", re.IGNORECASE)
+_KEY = re.compile(
+    r"pass(word|wd|phrase)?|secret|token|credential|(api|private|auth)[_-]?key|authorization|"
+    r"(^|[_.-])pw$|[_.-]pwd$|^-*auth$",
+    re.IGNORECASE,
+)
 _VARIABLE = re.compile(r"_AUTH$")  # of an environment; LIO's discovery_enable_auth is none
 _USER = re.compile(r"userid|username", re.IGNORECASE)
 # Files are named where secrets are kept, and that is worth knowing.
@@ -36,8 +39,10 @@ def is_removed(key: str) -> bool:
 def json_value(value: Any) -> Any:
     """The same with the values of secret keys replaced; those without a value stay as they are."""
     if isinstance(value, dict):
-        return {key: REMOVED if is_removed(str(key)) and inner not in (None, "", [], {}, False) else json_value(inner)
-                for key, inner in value.items()}
+        return {
+            key: REMOVED if is_removed(str(key)) and inner not in (None, "", [], {}, False) else json_value(inner)
+            for key, inner in value.items()
+        }
     if isinstance(value, list):
         return [json_value(inner) for inner in value]
     return value
@@ -82,10 +87,10 @@ def _without_keys(line: str) -> tuple[str, set[str]]:
 
     line = re.sub(r'"([^"]*)"(\s*:\s*)"((?:[^"\\]|\\.)*)"', member, line)
     for match in re.finditer(r'([\w.-]+)"?\s*[=:]\s*', line):
-        value = line[match.end():]
+        value = line[match.end() :]
         if is_removed(match[1]) and value.strip(' ",{[') and not value.startswith(f'"{REMOVED}"'):
             found |= {value.strip()} if is_secret(match[1]) else _without_keys(value)[1]
-            return f"{line[:match.end()]}{REMOVED}", found
+            return f"{line[: match.end()]}{REMOVED}", found
     return line, found
 
 
@@ -106,7 +111,7 @@ def _without_words(line: str, found: set[str]) -> str:
         login = match.re is _LOGIN
         if ":" in value if login else is_secret(match[1]):
             found.update(_password(value) if login else [value])
-            kept, end = f"{kept}{line[end:match.end()]}{REMOVED}", word.end()
+            kept, end = f"{kept}{line[end : match.end()]}{REMOVED}", word.end()
     return kept + line[end:]
 
 
@@ -118,8 +123,11 @@ def _password(login: str) -> list[str]:
 def secrets_in(value: Any) -> set[str]:
     """Values of secret keys in decoded JSON."""
     if isinstance(value, dict):
-        own = {str(inner) for key, inner in value.items() if is_secret(str(key)) and isinstance(inner, str | int)
-               and not isinstance(inner, bool)}
+        own = {
+            str(inner)
+            for key, inner in value.items()
+            if is_secret(str(key)) and isinstance(inner, str | int) and not isinstance(inner, bool)
+        }
         return own.union(*(secrets_in(inner) for inner in value.values()))
     if isinstance(value, list):
         return set().union(*map(secrets_in, value))
@@ -142,8 +150,9 @@ class Known:
         given = {one for one in secrets if len(one) >= _KNOWN_MIN and one != REMOVED}
         # As they stand in JSON, too; the longest first, for one may hold another.
         written = given | {json.dumps(one)[1:-1] for one in given}
-        self._pattern = re.compile("|".join(re.escape(one) for one in sorted(written, key=len, reverse=True))
-                                   if written else r"(?!)")
+        self._pattern = re.compile(
+            "|".join(re.escape(one) for one in sorted(written, key=len, reverse=True)) if written else r"(?!)"
+        )
 
     def remove(self, text: str) -> str:
         return self._pattern.sub(REMOVED, text)

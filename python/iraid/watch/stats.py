@@ -160,9 +160,13 @@ def percentile(buckets: list[int], bounds_us: list[int], share: float) -> float 
 def summed(counters: list[Counter]) -> Counter:
     """As if they were one kind of command."""
     length = max((len(one.buckets) for one in counters), default=0)
-    return Counter(sum(one.count for one in counters), sum(one.bytes for one in counters),
-                   sum(one.errors for one in counters), sum(one.sum_us for one in counters),
-                   [sum(one.buckets[i] for one in counters if i < len(one.buckets)) for i in range(length)])
+    return Counter(
+        sum(one.count for one in counters),
+        sum(one.bytes for one in counters),
+        sum(one.errors for one in counters),
+        sum(one.sum_us for one in counters),
+        [sum(one.buckets[i] for one in counters if i < len(one.buckets)) for i in range(length)],
+    )
 
 
 def retransmits(before: MemberStats | None, after: MemberStats) -> int:
@@ -177,4 +181,3 @@ def retransmits(before: MemberStats | None, after: MemberStats) -> int:
             now = session.tcp.retransmits
             total += now - old if now >= old else now
     return total
-

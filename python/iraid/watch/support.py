@@ -92,8 +92,11 @@ class Collector:
         yield Part("lio-tree.txt", "LIO's settings as they run, without secrets", self._tree)
         for path, what, words in _COMMANDS:
             yield Part(path, what, partial(self._command, words))
-        yield Part("system/units.txt", "units and their drop-ins as systemd has them, without secrets",
-                   lambda: redact.units(self._command(_UNITS)))
+        yield Part(
+            "system/units.txt",
+            "units and their drop-ins as systemd has them, without secrets",
+            lambda: redact.units(self._command(_UNITS)),
+        )
         yield Part("sysctl.txt", "net.ipv4.tcp_*, net.core.*, vm.*", self._sysctls)
         yield Part("process.txt", "limits, memory and threads of the runner", self._process)
 
@@ -105,9 +108,21 @@ class Collector:
         except IraidError as error:
             lines.append(f"handler: {error.message}")
         lines.append(f"kernel {facts.read_text(self.root / 'proc/version').strip()}")
-        for words in (["tcmu-runner", "--version"], ["dpkg-query", "-W", "iraid*", "tcmu-runner", "python3-rtslib-fb",
-                                                     "targetcli-fb", "libiscsi7", "nbdkit", "systemd"],
-                      ["rpm", "-q", "iraid", "tcmu-runner", "python3-rtslib"]):
+        for words in (
+            ["tcmu-runner", "--version"],
+            [
+                "dpkg-query",
+                "-W",
+                "iraid*",
+                "tcmu-runner",
+                "python3-rtslib-fb",
+                "targetcli-fb",
+                "libiscsi7",
+                "nbdkit",
+                "systemd",
+            ],
+            ["rpm", "-q", "iraid", "tcmu-runner", "python3-rtslib"],
+        ):
             shown = self.run(words)
             if shown is not None:
                 lines += ["", *shown[1].splitlines()]
@@ -121,8 +136,13 @@ class Collector:
         return sorted(volume.name for volume in self.client.volumes())
 
     def _status(self) -> str:
-        return _json({"volumes": [model.to_json(one) | {"health": asdict(verdict.judge(one))}
-                                  for one in status_of_all(self.client)]})
+        return _json(
+            {
+                "volumes": [
+                    model.to_json(one) | {"health": asdict(verdict.judge(one))} for one in status_of_all(self.client)
+                ]
+            }
+        )
 
     def _each(self, ask: Callable[[Client, str], Any]) -> str:
         shown: dict[str, Any] = {}
@@ -216,26 +236,66 @@ class Collector:
         if not pid:
             raise IraidError("tcmu-runner does not run", kind="unavailable")
         folder = self.root / "proc" / str(pid)
-        return "\n".join(f"== {name}\n{facts.read_text(folder / name)}" for name in ("status", "limits", "oom_score_adj", "maps"))
+        return "\n".join(
+            f"== {name}\n{facts.read_text(folder / name)}" for name in ("status", "limits", "oom_score_adj", "maps")
+        )
 
 
-_UNITS = ["systemctl", "--no-pager", "cat", "tcmu-runner", "rtslib-fb-targetctl", "iraid-scrub.timer", "iraid-scrub",
-          "iraid-monitor", "iraid-exporter"]
+_UNITS = [
+    "systemctl",
+    "--no-pager",
+    "cat",
+    "tcmu-runner",
+    "rtslib-fb-targetctl",
+    "iraid-scrub.timer",
+    "iraid-scrub",
+    "iraid-monitor",
+    "iraid-exporter",
+]
 _COMMANDS = (
-    ("logs/tcmu-runner.log", "journal of tcmu-runner, its last 20000 lines",
-     ["journalctl", "--no-pager", "--output=short-iso", "--lines=20000", "-u", "tcmu-runner"]),
-    ("logs/iraid.log", "journal of the iraid units, and of events",
-     ["journalctl", "--no-pager", "--output=short-iso", "--lines=20000", "-u", "iraid-*", "-u", "rtslib-fb-targetctl"]),
-    ("logs/events.log", "events in the journal, with their fields",
-     ["journalctl", "--no-pager", "--output=json", "--lines=5000", "-t", "iraid"]),
-    ("logs/kernel.log", "kernel log of this boot", ["journalctl", "--no-pager", "--output=short-iso", "--lines=20000", "-k"]),
+    (
+        "logs/tcmu-runner.log",
+        "journal of tcmu-runner, its last 20000 lines",
+        ["journalctl", "--no-pager", "--output=short-iso", "--lines=20000", "-u", "tcmu-runner"],
+    ),
+    (
+        "logs/iraid.log",
+        "journal of the iraid units, and of events",
+        [
+            "journalctl",
+            "--no-pager",
+            "--output=short-iso",
+            "--lines=20000",
+            "-u",
+            "iraid-*",
+            "-u",
+            "rtslib-fb-targetctl",
+        ],
+    ),
+    (
+        "logs/events.log",
+        "events in the journal, with their fields",
+        ["journalctl", "--no-pager", "--output=json", "--lines=5000", "-t", "iraid"],
+    ),
+    (
+        "logs/kernel.log",
+        "kernel log of this boot",
+        ["journalctl", "--no-pager", "--output=short-iso", "--lines=20000", "-k"],
+    ),
     ("logs/dmesg.txt", "kernel's ring buffer", ["dmesg", "--ctime"]),
-    ("system/unit-states.txt", "states of units", ["systemctl", "--no-pager", "list-units", "--all", "tcmu*", "rtslib*", "iraid*",
-                                                  "iscsi*", "tgt*"]),
+    (
+        "system/unit-states.txt",
+        "states of units",
+        ["systemctl", "--no-pager", "list-units", "--all", "tcmu*", "rtslib*", "iraid*", "iscsi*", "tgt*"],
+    ),
     ("system/sockets.txt", "TCP connections with figures (ss -tinp)", ["ss", "-tinp"]),
     ("system/addresses.txt", "addresses, links and their counters", ["ip", "-s", "-d", "address"]),
     ("system/routes.txt", "routes", ["ip", "route", "show", "table", "all"]),
-    ("system/disks.txt", "disks that this machine sees", ["lsblk", "-o", "NAME,SIZE,TYPE,VENDOR,MODEL,TRAN,MOUNTPOINTS"]),
+    (
+        "system/disks.txt",
+        "disks that this machine sees",
+        ["lsblk", "-o", "NAME,SIZE,TYPE,VENDOR,MODEL,TRAN,MOUNTPOINTS"],
+    ),
     ("system/memory.txt", "memory", ["free", "-m"]),
     ("system/space.txt", "free space of file systems", ["df", "-h"]),
     ("system/time.txt", "the clock", ["timedatectl"]),

@@ -116,8 +116,7 @@ def _writing(part: float, way: Way) -> float:
     return way.latency + asked + _moving(part, way)
 
 
-def estimate(shape: Shape, ways: list[Way], together: float, operation: str, block_bytes: int,
-             depth: int) -> Estimate:
+def estimate(shape: Shape, ways: list[Way], together: float, operation: str, block_bytes: int, depth: int) -> Estimate:
     most, limit, member = ceiling(shape, ways, together, operation)
     by_depth = depth * block_bytes / max(request_seconds(shape, ways, operation, block_bytes), 1e-9)
     if by_depth < most:

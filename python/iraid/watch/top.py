@@ -19,8 +19,17 @@ SORTS = ("name", "iops", "throughput", "latency", "queue")
 VIEWS = ("all", "volumes", "members")
 NAME_MIN, NAME_GOOD, NAME_MAX = 16, 26, 56
 SELDOM = 6  # columns of this rank and above are looked at seldom
-_STYLES = {"active": "green", "in sync": "green", "degraded": "yellow", "failed": "red", "suspended": "red",
-           "faulty": "red", "missing": "red", "stopped": "dim", "spare": "dim"}
+_STYLES = {
+    "active": "green",
+    "in sync": "green",
+    "degraded": "yellow",
+    "failed": "red",
+    "suspended": "red",
+    "faulty": "red",
+    "missing": "red",
+    "stopped": "dim",
+    "spare": "dim",
+}
 
 
 @dataclass
@@ -111,37 +120,53 @@ def _rows(volume: model.Volume, before: Stats | None, now: Stats | None, seconds
         return [row]
     known = before if before is not None and before.started_ms == now.started_ms else None
     if known and seconds:
-        row.read, row.write = (stats.flow(getattr(known.commands, kind), getattr(now.commands, kind), now.bounds_us,
-                                          seconds) for kind in ("read", "write"))
+        row.read, row.write = (
+            stats.flow(getattr(known.commands, kind), getattr(now.commands, kind), now.bounds_us, seconds)
+            for kind in ("read", "write")
+        )
         rest = [[getattr(one.commands, kind) for kind in ("flush", "zero", "compare")] for one in (known, now)]
         row.other = stats.flow(stats.summed(rest[0]), stats.summed(rest[1]), now.bounds_us, seconds)
     former = {one.member: one for one in known.members} if known else {}
     filled = volume.rebuild.member
-    members = [_member_row(volume.name, former.get(one.member), one, now.bounds_us, seconds if known else None, filled)
-               for one in now.members]
+    members = [
+        _member_row(volume.name, former.get(one.member), one, now.bounds_us, seconds if known else None, filled)
+        for one in now.members
+    ]
     if any(one.retransmits_per_second is not None for one in members):
         row.retransmits_per_second = sum(one.retransmits_per_second or 0.0 for one in members)
     return [row, *members]
 
 
 def _work(volume: model.Volume) -> str:
-    for name, work, active in (("rebuild", volume.rebuild, volume.rebuild.member is not None),
-                               ("resync", volume.resync, volume.resync.running),
-                               ("scrub", volume.scrub, volume.scrub.active)):
+    for name, work, active in (
+        ("rebuild", volume.rebuild, volume.rebuild.member is not None),
+        ("resync", volume.resync, volume.resync.running),
+        ("scrub", volume.scrub, volume.scrub.active),
+    ):
         if active:
             return f"{name} {percent_done(work.done_rows, work.total_rows):.0f}%"
     return ""
 
 
-def _member_row(volume: str, before: stats.MemberStats | None, now: stats.MemberStats, bounds_us: list[int],
-                seconds: float | None, filled: str | None) -> Row:
-    state = "filled" if now.member == filled else now.state if now.state != "in sync" or now.link == "open" else "silent"
+def _member_row(
+    volume: str,
+    before: stats.MemberStats | None,
+    now: stats.MemberStats,
+    bounds_us: list[int],
+    seconds: float | None,
+    filled: str | None,
+) -> Row:
+    state = (
+        "filled" if now.member == filled else now.state if now.state != "in sync" or now.link == "open" else "silent"
+    )
     role = now.role if now.role is not None and now.role >= 0 else None
     style = _STYLES.get(now.state, "yellow") if state == now.state else "yellow"
     row = Row(volume, now.member, _label(role, now.member), state, style, now.in_flight, role=role)
     if before is not None and seconds:
-        row.read, row.write, row.other = (stats.flow(getattr(before, kind), getattr(now, kind), bounds_us, seconds)
-                                          for kind in ("reads", "writes", "flushes"))
+        row.read, row.write, row.other = (
+            stats.flow(getattr(before, kind), getattr(now, kind), bounds_us, seconds)
+            for kind in ("reads", "writes", "flushes")
+        )
     known = [one.tcp for one in now.sessions if one.tcp is not None]
     if known:
         row.rtt_us = max(one.rtt_us for one in known)
@@ -153,7 +178,7 @@ def _member_row(volume: str, before: stats.MemberStats | None, now: stats.Member
 
 
 def _label(role: int | None, member: str) -> str:
-    """"2 10.0.0.3 disk2/0": the default port and the naming authority's part of the IQN say little."""
+    """ "2 10.0.0.3 disk2/0": the default port and the naming authority's part of the IQN say little."""
     portal, _, rest = member.partition("/")
     iqn, _, lun = rest.rpartition("/")
     name = iqn.partition(":")[2] or iqn
@@ -259,9 +284,12 @@ def lines(rows: list[Row], width: int | None, view: str = "all") -> list[Line]:
     for row in rows:
         name = _cut(_indented(row, view), longest)
         # The state is the second piece, so that it alone has a colour.
-        shown.append([(f"{name:{longest}}", "bold" if row.member is None else ""),
-                      *((_cell(column, column.cell(row)), row.style if column.head == "STATE" else "")
-                        for column in columns)])
+        shown.append(
+            [
+                (f"{name:{longest}}", "bold" if row.member is None else ""),
+                *((_cell(column, column.cell(row)), row.style if column.head == "STATE" else "") for column in columns),
+            ]
+        )
     return shown
 
 
@@ -270,7 +298,7 @@ def _width(columns: list[Column]) -> int:
 
 
 def _cell(column: Column, text: str) -> str:
-    text = text[:column.width]
+    text = text[: column.width]
     return f" {text:<{column.width}}" if column.head == "STATE" else f" {text:>{column.width}}"
 
 
@@ -285,7 +313,7 @@ def _cut(text: str, width: int) -> str:
     if len(text) <= width:
         return text
     front = (width - 1) * 2 // 3
-    return f"{text[:front]}~{text[len(text) - (width - 1 - front):]}"
+    return f"{text[:front]}~{text[len(text) - (width - 1 - front) :]}"
 
 
 def summary(made: Frame) -> str:
@@ -297,8 +325,9 @@ def summary(made: Frame) -> str:
         parts.append(f"{_figure(sum(row.iops for row in volumes))} commands/s, {format_size(int(total))}/s")
     if made.runner is not None and made.runner.pid:
         cpu = f", {made.cpu_share * 100:.0f} % of a CPU" if made.cpu_share is not None else ""
-        parts.append(f"runner {made.runner.pid}{cpu}, {format_size(made.runner.resident_bytes)}, "
-                     f"{made.runner.threads} threads")
+        parts.append(
+            f"runner {made.runner.pid}{cpu}, {format_size(made.runner.resident_bytes)}, {made.runner.threads} threads"
+        )
     return "; ".join(parts)
 
 
@@ -306,23 +335,38 @@ def summary(made: Frame) -> str:
 
 
 def to_json(made: Frame) -> dict[str, Any]:
-    return {"time_ms": made.time_ms, "seconds": None if made.seconds is None else round(made.seconds, 3),
-            "error": made.error, "restarted": made.restarted, "cpu_share": made.cpu_share,
-            "volumes": [{**_row_json(group[0]), "members": [_row_json(row) for row in group[1:]]}
-                        for group in made.volumes]}
+    return {
+        "time_ms": made.time_ms,
+        "seconds": None if made.seconds is None else round(made.seconds, 3),
+        "error": made.error,
+        "restarted": made.restarted,
+        "cpu_share": made.cpu_share,
+        "volumes": [
+            {**_row_json(group[0]), "members": [_row_json(row) for row in group[1:]]} for group in made.volumes
+        ],
+    }
 
 
 def _row_json(row: Row) -> dict[str, Any]:
     shown: dict[str, Any] = {"name": row.volume} if row.member is None else {"member": row.member, "role": row.role}
     shown |= {"state": row.state, "queue": row.queue}
     for kind, one in (("read", row.read), ("write", row.write), ("other", row.other)):
-        shown[kind] = None if one is None else {
-            "per_second": round(one.per_second, 3), "bytes_per_second": round(one.bytes_per_second),
-            "errors_per_second": round(one.errors_per_second, 3),
-            "mean_us": None if one.mean_us is None else round(one.mean_us),
-            # JSON knows no infinity: beyond the last bound it is null, as without a command.
-            "p99_us": None if one.p99_us is None or math.isinf(one.p99_us) else round(one.p99_us)}
+        shown[kind] = (
+            None
+            if one is None
+            else {
+                "per_second": round(one.per_second, 3),
+                "bytes_per_second": round(one.bytes_per_second),
+                "errors_per_second": round(one.errors_per_second, 3),
+                "mean_us": None if one.mean_us is None else round(one.mean_us),
+                # JSON knows no infinity: beyond the last bound it is null, as without a command.
+                "p99_us": None if one.p99_us is None or math.isinf(one.p99_us) else round(one.p99_us),
+            }
+        )
     if row.member is not None:
-        shown |= {"rtt_us": row.rtt_us, "cwnd_bytes": row.cwnd_bytes,
-                  "delivery_bytes_per_second": row.delivery_bytes_per_second}
+        shown |= {
+            "rtt_us": row.rtt_us,
+            "cwnd_bytes": row.cwnd_bytes,
+            "delivery_bytes_per_second": row.delivery_bytes_per_second,
+        }
     return shown | {"retransmits_per_second": row.retransmits_per_second}

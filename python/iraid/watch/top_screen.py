@@ -108,7 +108,7 @@ def page(made: top.Frame | None, chosen: Choices, width: int, height: int) -> li
     head, *body = top.lines(rows, width, chosen.view)
     room = max(height - len(shown) - 1, 0)
     chosen.first = min(chosen.first, max(len(body) - room, 0))
-    return [*shown, head, *body[chosen.first:chosen.first + room]][:height]
+    return [*shown, head, *body[chosen.first : chosen.first + room]][:height]
 
 
 def _clock(made: top.Frame | None) -> str:
@@ -146,8 +146,9 @@ def run(watch: Any, chosen: Choices, count: int | None) -> None:
     try:
         curses.setupterm()
     except curses.error as error:
-        raise UsageFault(f"the terminal '{os.environ.get('TERM', '')}' is not known: {error}",
-                         "set TERM, or use --batch") from error
+        raise UsageFault(
+            f"the terminal '{os.environ.get('TERM', '')}' is not known: {error}", "set TERM, or use --batch"
+        ) from error
     # Never closed: the thread that asks may still be waiting for an answer, and writes to it later.
     reading, writing = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     with _signals(writing):
@@ -242,14 +243,22 @@ def _size(screen: Any) -> tuple[int, int]:
 
 
 def _styles() -> dict[str, int]:
-    styles = {"": 0, "bold": curses.A_BOLD, "dim": curses.A_DIM, "head": curses.A_REVERSE, "green": 0,
-              "yellow": curses.A_BOLD, "red": curses.A_BOLD}
+    styles = {
+        "": 0,
+        "bold": curses.A_BOLD,
+        "dim": curses.A_DIM,
+        "head": curses.A_REVERSE,
+        "green": 0,
+        "yellow": curses.A_BOLD,
+        "red": curses.A_BOLD,
+    }
     with contextlib.suppress(curses.error):
         curses.curs_set(0)
     if curses.has_colors() and "NO_COLOR" not in os.environ:
         curses.use_default_colors()
-        for number, (name, colour) in enumerate((("green", curses.COLOR_GREEN), ("yellow", curses.COLOR_YELLOW),
-                                                 ("red", curses.COLOR_RED)), start=1):
+        for number, (name, colour) in enumerate(
+            (("green", curses.COLOR_GREEN), ("yellow", curses.COLOR_YELLOW), ("red", curses.COLOR_RED)), start=1
+        ):
             curses.init_pair(number, colour, -1)
             styles[name] = curses.color_pair(number) | (curses.A_BOLD if name == "red" else 0)
     return styles

@@ -36,16 +36,29 @@ def judge(volume: model.Volume, shared_spares: int = 0) -> Verdict:
     if volume.state == "failed":
         # Only of one whose file has a fault no members are known.
         see = "iraid events" if volume.members else "iraid config check"
-        return Verdict(volume.name, "FAILED", FAILED, volume.reason or "it does not work; the reason is not known",
-                       [f"{see} {volume.name}", f"iraid start {volume.name}"])
+        return Verdict(
+            volume.name,
+            "FAILED",
+            FAILED,
+            volume.reason or "it does not work; the reason is not known",
+            [f"{see} {volume.name}", f"iraid start {volume.name}"],
+        )
     if volume.state == "suspended":
-        return Verdict(volume.name, "SUSPENDED", FAILED,
-                       f"I/O waits, because too many members are silent: {_named(_silent(volume))}",
-                       [f"iraid events {volume.name}", "iraid doctor"])
+        return Verdict(
+            volume.name,
+            "SUSPENDED",
+            FAILED,
+            f"I/O waits, because too many members are silent: {_named(_silent(volume))}",
+            [f"iraid events {volume.name}", "iraid doctor"],
+        )
     if volume.state not in ("active", "degraded"):
-        return Verdict(volume.name, "WAITING", ATTENTION,
-                       volume.reason or f"it is {volume.state} and waits for {_named(_silent(volume)) or 'its members'}",
-                       [f"iraid status {volume.name}", f"iraid start {volume.name} --timeout 60"])
+        return Verdict(
+            volume.name,
+            "WAITING",
+            ATTENTION,
+            volume.reason or f"it is {volume.state} and waits for {_named(_silent(volume)) or 'its members'}",
+            [f"iraid status {volume.name}", f"iraid start {volume.name} --timeout 60"],
+        )
     return _running(volume, shared_spares)
 
 
@@ -79,8 +92,9 @@ def _running(volume: model.Volume, shared_spares: int) -> Verdict:
     texts.append(bears(volume, out))
     if volume.scrub.active:
         texts.append(f"scrub {describe(volume.scrub)}".rstrip())
-    return Verdict(volume.name, word, grade, "; ".join(texts), list(dict.fromkeys(remedies)),
-                   _notes(volume, shared_spares))
+    return Verdict(
+        volume.name, word, grade, "; ".join(texts), list(dict.fromkeys(remedies)), _notes(volume, shared_spares)
+    )
 
 
 # --- members ---
@@ -108,8 +122,11 @@ def _of_role(volume: model.Volume, role: int) -> model.Member | None:
 
 
 def _silent(volume: model.Volume) -> list[str]:
-    return [str(m.role) if m.role is not None and m.role >= 0 else m.member for m in volume.members
-            if m.state != "spare" and m.link != "open"]
+    return [
+        str(m.role) if m.role is not None and m.role >= 0 else m.member
+        for m in volume.members
+        if m.state != "spare" and m.link != "open"
+    ]
 
 
 def _named(whom: list[str]) -> str:
@@ -159,7 +176,9 @@ def bears(volume: model.Volume, out: list[int] | None = None) -> str:
     out = roles_out(volume) if out is None else out
     count = len(roles(volume))
     suspect = volume.regions.suspect if volume.level in (5, 6) else 0
-    unproven = f", but of none in {suspect} of {volume.regions.total} regions until they are verified" if suspect else ""
+    unproven = (
+        f", but of none in {suspect} of {volume.regions.total} regions until they are verified" if suspect else ""
+    )
     if volume.level == 10:
         return _bears_of_copies(count, out)
     left = _left(volume.level, count, out)
@@ -218,12 +237,20 @@ def _work(volume: model.Volume) -> str:
 def _troubles(volume: model.Volume) -> list[tuple[str, list[str]]]:
     found: list[tuple[str, list[str]]] = []
     if volume.lost.extents:
-        found.append((f"{format_size(volume.lost.bytes)} are LOST in {volume.lost.extents} places",
-                      [f"iraid lost {volume.name}"]))
+        found.append(
+            (
+                f"{format_size(volume.lost.bytes)} are LOST in {volume.lost.extents} places",
+                [f"iraid lost {volume.name}"],
+            )
+        )
     scrub = volume.scrub
     if scrub.mismatches and scrub.mode != "repair":
-        found.append((f"{scrub.mismatches} rows did not match at the last scrub",
-                      [f"iraid scrub status {volume.name}", f"iraid scrub start {volume.name} --repair"]))
+        found.append(
+            (
+                f"{scrub.mismatches} rows did not match at the last scrub",
+                [f"iraid scrub status {volume.name}", f"iraid scrub start {volume.name} --repair"],
+            )
+        )
     slow = [m for m in volume.members if m.slow]
     if slow:
         found.append((f"slow: {', '.join(_slow(m) for m in slow)}", [f"iraid advise {volume.name}"]))
@@ -242,8 +269,11 @@ def _notes(volume: model.Volume, shared_spares: int) -> list[str]:
     notes = []
     if volume.level != 0:
         own = sum(m.state == "spare" for m in volume.members)
-        notes.append(f"{own + shared_spares} spare{'s' if own + shared_spares > 1 else ''}" if own + shared_spares
-                     else "no spare")
+        notes.append(
+            f"{own + shared_spares} spare{'s' if own + shared_spares > 1 else ''}"
+            if own + shared_spares
+            else "no spare"
+        )
     single = [str(m.role) for m in volume.members if m.role is not None and m.role >= 0 and len(m.portals) < 2]
     if single and len(single) < len(roles(volume)):
         notes.append(f"no second path to {_named(single)}")

@@ -29,7 +29,7 @@ systems:
 {{systems}}
 profiles:
 {{profiles}}
-A level is LEVEL or LEVEL:MEMBERS ({', '.join(f'{level}:{members}' for level, members in MEMBERS_DEFAULT.items())} are the
+A level is LEVEL or LEVEL:MEMBERS ({", ".join(f"{level}:{members}" for level, members in MEMBERS_DEFAULT.items())} are the
 defaults).  A cell is SIZE:PATTERN, or only one of them.  docs/design/benchmarks.md says what is measured, and how.
 
 examples:
@@ -44,21 +44,34 @@ examples:
 
 # --- what was typed ---
 
+
 def _parser() -> argparse.ArgumentParser:
     text = EPILOG.format(
         systems="".join(f"  {name:<12} {about}\n" for name, about in row.SYSTEMS.items()),
         profiles="".join(
             f"  {name:<6} {one.about}; {one.kernel}, levels {one.levels}, {len(one.cells)} cells, {one.rounds} rounds "
-            f"of {one.seconds:g} s\n" for name, one in PROFILES.items())
-        + "".join(f"  {name:<6} {about}; has options of its own: scripts/bench --profile {name} --help\n"
-                  for name, (_, about) in WITH_OPTIONS.items()))
+            f"of {one.seconds:g} s\n"
+            for name, one in PROFILES.items()
+        )
+        + "".join(
+            f"  {name:<6} {about}; has options of its own: scripts/bench --profile {name} --help\n"
+            for name, (_, about) in WITH_OPTIONS.items()
+        ),
+    )
     parser = argparse.ArgumentParser(
-        prog="scripts/bench", formatter_class=argparse.RawDescriptionHelpFormatter, epilog=text,
+        prog="scripts/bench",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog=text,
         description="Measures iraid and other systems with fio at depth 16, in turn cell by cell, with the same kind of\n"
-                    "targets, the same kernel and the same initiator.  First installs packages (as root) and builds.")
+        "targets, the same kernel and the same initiator.  First installs packages (as root) and builds.",
+    )
     add = parser.add_argument
-    add("--profile", choices=(*PROFILES, *WITH_OPTIONS), default="short",
-        help="set of defaults for the options below (default: short)")
+    add(
+        "--profile",
+        choices=(*PROFILES, *WITH_OPTIONS),
+        default="short",
+        help="set of defaults for the options below (default: short)",
+    )
     add("--kernel", choices=KERNELS, help="the lab's kernel: see scripts/lab --help")
     add("--systems", metavar="NAME,...", help="systems to measure")
     add("--levels", metavar="LEVEL[:MEMBERS],...", help="levels to measure")
@@ -67,8 +80,13 @@ def _parser() -> argparse.ArgumentParser:
     add("--rounds", type=int, metavar="N", help="number of measurements of each cell")
     add("--json", type=Path, metavar="FILE", help="write the figures to FILE, also those of a run that was interrupted")
     add("--out", type=Path, metavar="DIR", help="write a report with plots to DIR; the folder is made")
-    add("--report", type=Path, nargs="+", metavar="FILE",
-        help="measure nothing; make the report in --out from files that --json wrote")
+    add(
+        "--report",
+        type=Path,
+        nargs="+",
+        metavar="FILE",
+        help="measure nothing; make the report in --out from files that --json wrote",
+    )
     add("--keep", action="store_true", help="keep the lab's logs and state even after a good run")
     add("--no-deps", action="store_true", help="do not install packages")
     add("--no-build", action="store_true", help="do not build")
@@ -131,6 +149,7 @@ def _check_report(given: argparse.Namespace) -> None:
 
 # --- a run, or a report ---
 
+
 def only_report(given: argparse.Namespace) -> int:
     try:
         files = [row.read(path) for path in given.report]
@@ -139,8 +158,11 @@ def only_report(given: argparse.Namespace) -> int:
         return 1
     rows = report.pooled([rows for _, rows in files])
     if not rows:
-        print(f"scripts/bench: --report {' '.join(map(str, given.report))}: no figures in there; was the run ended "
-              "before its first?", file=sys.stderr)
+        print(
+            f"scripts/bench: --report {' '.join(map(str, given.report))}: no figures in there; was the run ended "
+            "before its first?",
+            file=sys.stderr,
+        )
         return 1
     runs.write_report(given.out, [head for head, _ in files], rows)
     return 0
@@ -152,8 +174,13 @@ def measure(run: Run, plan: Plan) -> None:
     run.progress.line(f"about {plans.duration_text(seconds)} to measure, on a quiet machine")
     run.prepare()
     if plan.in_lab:
-        run.in_lab("iraid_dev.bench.core.inside", plan.kernel, runs.memory_mib(plan.disk_bytes()),
-                   runs.LAB_SECONDS_SPARE + runs.LAB_TIMES * seconds, {"plan.json": plan.to_json()})
+        run.in_lab(
+            "iraid_dev.bench.core.inside",
+            plan.kernel,
+            runs.memory_mib(plan.disk_bytes()),
+            runs.LAB_SECONDS_SPARE + runs.LAB_TIMES * seconds,
+            {"plan.json": plan.to_json()},
+        )
     if plan.native:
         run.natively(plan)
 

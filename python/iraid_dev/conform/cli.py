@@ -34,21 +34,29 @@ def _levels(text: str) -> list[int]:
     try:
         return list(dict.fromkeys(int(word) for word in text.split(",")))
     except ValueError:
-        raise argparse.ArgumentTypeError(f"'{text}' is not a list of levels; write numbers with commas, "
-                                         "for example 0,5") from None
+        raise argparse.ArgumentTypeError(
+            f"'{text}' is not a list of levels; write numbers with commas, for example 0,5"
+        ) from None
 
 
 def parse(words: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
-        prog="scripts/conformance", epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter,
+        prog="scripts/conformance",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
         description="Runs libiscsi's iscsi-test-cu, one process a test, in the lab against a LUN of each level "
-                    "and, before them and in the same run, against LIO's own fileio LUN. A test that the tool "
-                    "skipped counts as skipped, even if the tool counts it as passed. With --tools, tests with the "
-                    "stock tools of initiators instead.")
+        "and, before them and in the same run, against LIO's own fileio LUN. A test that the tool "
+        "skipped counts as skipped, even if the tool counts it as passed. With --tools, tests with the "
+        "stock tools of initiators instead.",
+    )
     add = parser.add_argument
     add("--levels", type=_levels, default=[0, 5], metavar="N,N", help="levels of the volumes (default 0,5)")
-    add("--families", default="", metavar="NAME,NAME",
-        help="families, suites or tests, or patterns of them (default: all); with --tools a pytest -k expression")
+    add(
+        "--families",
+        default="",
+        metavar="NAME,NAME",
+        help="families, suites or tests, or patterns of them (default: all); with --tools a pytest -k expression",
+    )
     add("--tools", action="store_true", help="stock tools instead of iscsi-test-cu")
     add("--json", type=Path, metavar="FILE", help="write all results to FILE")
     add("--limit", type=float, default=60, metavar="SECONDS", help="time limit of a test (default 60)")
@@ -70,21 +78,33 @@ def parse(words: list[str]) -> argparse.Namespace:
 
 def commit() -> str:
     def git(*words: str) -> str:
-        return subprocess.run(["git", "-C", str(ROOT), *words], capture_output=True, text=True,
-                              check=False).stdout.strip()
+        return subprocess.run(
+            ["git", "-C", str(ROOT), *words], capture_output=True, text=True, check=False
+        ).stdout.strip()
+
     changed = "+" if git("status", "--porcelain", "--untracked-files=no", "--", "handler", "python/iraid") else ""
     return (git("rev-parse", "--short=12", "HEAD") or "unknown") + changed
 
 
 def tool_version() -> str:
-    done = subprocess.run(["dpkg-query", "-W", "-f", "${Version}", PACKAGE], capture_output=True, text=True,
-                          check=False)
+    done = subprocess.run(
+        ["dpkg-query", "-W", "-f", "${Version}", PACKAGE], capture_output=True, text=True, check=False
+    )
     return f"iscsi-test-cu of {PACKAGE} {done.stdout.strip() or '(unknown version)'}"
 
 
 def lab_words(given: argparse.Namespace, folder: Path, inside: list[str]) -> list[str]:
-    return [str(SCRIPTS / "lab"), "--kernel", given.kernel, "--timeout", str(given.timeout),
-            "--share", str(folder), "--", *inside]
+    return [
+        str(SCRIPTS / "lab"),
+        "--kernel",
+        given.kernel,
+        "--timeout",
+        str(given.timeout),
+        "--share",
+        str(folder),
+        "--",
+        *inside,
+    ]
 
 
 def run_lab(words: list[str], environment: dict[str, str] | None = None) -> int:
@@ -97,16 +117,24 @@ def run_lab(words: list[str], environment: dict[str, str] | None = None) -> int:
 
 
 def settings_of(given: argparse.Namespace) -> dict:
-    return {"levels": given.levels, "families": [word for word in given.families.split(",") if word],
-            "limit_seconds": given.limit, "size_bytes": given.size * MIB, "block_bytes": given.block_bytes,
-            "date": time.strftime("%Y-%m-%d %H:%M"), "commit": commit(), "tool": tool_version()}
+    return {
+        "levels": given.levels,
+        "families": [word for word in given.families.split(",") if word],
+        "limit_seconds": given.limit,
+        "size_bytes": given.size * MIB,
+        "block_bytes": given.block_bytes,
+        "date": time.strftime("%Y-%m-%d %H:%M"),
+        "commit": commit(),
+        "tool": tool_version(),
+    }
 
 
 def conformance(given: argparse.Namespace, folder: Path) -> int:
     settings = settings_of(given)
     (folder / "settings.json").write_text(json.dumps(settings))
-    status = run_lab(lab_words(given, folder, [*module_words("iraid_dev.conform.inside"),
-                                               str(folder / "settings.json")]))
+    status = run_lab(
+        lab_words(given, folder, [*module_words("iraid_dev.conform.inside"), str(folder / "settings.json")])
+    )
     if given.logs and (folder / "logs").exists():
         shutil.copytree(folder / "logs", given.logs, dirs_exist_ok=True)
     results = folder / "results.json"
@@ -122,8 +150,7 @@ def conformance(given: argparse.Namespace, folder: Path) -> int:
 
 
 def closing(run: Run, status: int) -> str:
-    lines = [table(run), "", differences(run), "",
-             f"{run.date}, commit {run.commit}, {run.kernel}, {run.tool}"]
+    lines = [table(run), "", differences(run), "", f"{run.date}, commit {run.commit}, {run.kernel}, {run.tool}"]
     if not run.ended:
         lines.append(f"conformance: NOT all tests were run: the lab ended with status {status}")
     lines.append("conformance: " + ("no failure that the reference does not have" if run.good else "FAILED"))
@@ -133,8 +160,7 @@ def closing(run: Run, status: int) -> str:
 def main(words: list[str]) -> int:
     given = parse(words)
     build = os.environ.setdefault("IRAID_BUILD_DIR", str(ROOT / "build"))
-    if not given.no_build and subprocess.run([SCRIPTS / "build", "--directory", build],
-                                             check=False).returncode != 0:
+    if not given.no_build and subprocess.run([SCRIPTS / "build", "--directory", build], check=False).returncode != 0:
         print("conformance: the build failed, nothing was run", file=sys.stderr)
         return 1
     with tempfile.TemporaryDirectory(prefix="iraid-conformance-") as folder:

@@ -77,7 +77,7 @@ class CuOutput:
 
 def _cut(text: str) -> str:
     text = text.strip()
-    return text if len(text) <= REASON_CHARACTERS_MAX else text[:REASON_CHARACTERS_MAX - 3] + "..."
+    return text if len(text) <= REASON_CHARACTERS_MAX else text[: REASON_CHARACTERS_MAX - 3] + "..."
 
 
 def _matches(pattern: re.Pattern[str], lines: list[str]) -> list[str]:
@@ -123,5 +123,4 @@ def listed(text: str) -> list[str]:
     names = [line.strip() for line in text.splitlines() if line.count(".") == 2]
     own = [name for name in names if name.split(".")[0] not in ("ALL", "LINUX")]
     seen = {name.partition(".")[2] for name in own}
-    return own + [name for name in names if name.startswith(("ALL.", "LINUX."))
-                  and name.partition(".")[2] not in seen]
+    return own + [name for name in names if name.startswith(("ALL.", "LINUX.")) and name.partition(".")[2] not in seen]

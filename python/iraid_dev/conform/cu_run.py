@@ -60,8 +60,10 @@ def select(names: list[str], wanted: list[str]) -> list[str]:
         found = [name for name in names if _is_meant(name, word)]
         if not found:
             families = ", ".join(dict.fromkeys(name.split(".")[0] for name in names))
-            raise ToolError(f"--families {word}: no test of {TOOL} is called so; name a family ({families}), a "
-                            f"suite or a test of {TOOL} --list")
+            raise ToolError(
+                f"--families {word}: no test of {TOOL} is called so; name a family ({families}), a "
+                f"suite or a test of {TOOL} --list"
+            )
         chosen.update(found)
     return [name for name in names if name in chosen]
 
@@ -78,9 +80,19 @@ def words_of(name: str, address: Address) -> list[str]:
     urls = address.urls()
     paths = urls if name.split(".")[1] == "MultipathIO" else urls[:1]
     # Its output must be in the file when the tool is killed: line by line.
-    return ["stdbuf", "-oL", TOOL, "--dataloss", "--allow-sanitize", "--verbose", "--Verbose-scsi",
-            f"--initiator-name={INITIATORS[0]}", f"--initiator-name-2={INITIATORS[1]}",
-            f"--test={name}", *paths]
+    return [
+        "stdbuf",
+        "-oL",
+        TOOL,
+        "--dataloss",
+        "--allow-sanitize",
+        "--verbose",
+        "--Verbose-scsi",
+        f"--initiator-name={INITIATORS[0]}",
+        f"--initiator-name-2={INITIATORS[1]}",
+        f"--test={name}",
+        *paths,
+    ]
 
 
 def judge(name: str, output: CuOutput, status: int | None, limit_seconds: float, errors: str = "") -> Result:
@@ -100,16 +112,24 @@ def judge(name: str, output: CuOutput, status: int | None, limit_seconds: float,
     verdict, reasons = test.judged()
     expected = (0, 1) if verdict == FAILED else (1, 0)
     if test.verdict is not None and (output.counted != expected or status != expected[1]):
-        return Result(FAILED, [f"the tool ended with status {status} and counted {output.counted} (passed, failed) "
-                               f"after '{test.verdict}'", *reasons], complaints)
+        return Result(
+            FAILED,
+            [
+                f"the tool ended with status {status} and counted {output.counted} (passed, failed) "
+                f"after '{test.verdict}'",
+                *reasons,
+            ],
+            complaints,
+        )
     return Result(verdict, reasons, complaints)
 
 
 def run_test(name: str, address: Address, limit_seconds: float, log: Path) -> Result:
     begin = time.monotonic()
     with log.open("wb") as out, log.with_suffix(".errors").open("w+") as errors:
-        process = subprocess.Popen(words_of(name, address), stdin=subprocess.DEVNULL, stdout=out,
-                                   stderr=errors, start_new_session=True)
+        process = subprocess.Popen(
+            words_of(name, address), stdin=subprocess.DEVNULL, stdout=out, stderr=errors, start_new_session=True
+        )
         try:
             status: int | None = process.wait(limit_seconds)
         except subprocess.TimeoutExpired:
@@ -128,7 +148,7 @@ def keep_log(log: Path, folder: Path, name: str) -> None:
     """Its begin and its end, where it is long."""
     text = log.read_bytes()
     if len(text) > LOG_BYTES_MAX:
-        text = text[:LOG_BYTES_MAX // 2] + b"\n[...]\n" + text[-LOG_BYTES_MAX // 2:]
+        text = text[: LOG_BYTES_MAX // 2] + b"\n[...]\n" + text[-LOG_BYTES_MAX // 2 :]
     folder.mkdir(parents=True, exist_ok=True)
     (folder / f"{name}.log").write_bytes(text)
 
@@ -136,16 +156,14 @@ def keep_log(log: Path, folder: Path, name: str) -> None:
 class Suite:
     """All chosen tests against one LUN."""
 
-    def __init__(self, names: list[str], limit_seconds: float, scratch: Path, logs: Path,
-                 say: Callable[[str], None]):
+    def __init__(self, names: list[str], limit_seconds: float, scratch: Path, logs: Path, say: Callable[[str], None]):
         self.names = names
         self.limit_seconds = limit_seconds
         self.scratch = scratch
         self.logs = logs
         self.say = say
 
-    def run(self, label: str, address: Address, results: dict[str, Result],
-            keep: Callable[[], None]) -> None:
+    def run(self, label: str, address: Address, results: dict[str, Result], keep: Callable[[], None]) -> None:
         """Fills `results`; `keep` is called after each suite."""
         hangs = 0
         for suite in dict.fromkeys(name.rpartition(".")[0] for name in self.names):
@@ -168,7 +186,8 @@ class Suite:
         return result
 
     def _say_suite(self, label: str, suite: str, results: list[Result]) -> None:
-        counts = {verdict: sum(result.verdict == verdict for result in results)
-                  for verdict in ("passed", "failed", "skipped")}
+        counts = {
+            verdict: sum(result.verdict == verdict for result in results) for verdict in ("passed", "failed", "skipped")
+        }
         told = ", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count)
         self.say(f"{label}: {suite}: {told}, {sum(result.seconds for result in results):.1f} s")

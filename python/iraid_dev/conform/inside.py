@@ -39,8 +39,12 @@ def say(text: str) -> None:
 class Stage:
     def __init__(self, settings: dict, folder: Path):
         self.settings = settings
-        self.run = Run(settings["date"], settings["commit"], f"Linux {os.uname().release}, "
-                       f"{os.environ['IRAID_LAB']}", settings["tool"])
+        self.run = Run(
+            settings["date"],
+            settings["commit"],
+            f"Linux {os.uname().release}, {os.environ['IRAID_LAB']}",
+            settings["tool"],
+        )
         self.results = folder / "results.json"
         scratch = MEMORY / "conformance"
         scratch.mkdir(exist_ok=True)
@@ -73,8 +77,9 @@ class Stage:
         return lun
 
     def _reference(self, size_bytes: int) -> None:
-        with ReferenceLun(MEMORY / "reference", size_bytes, INITIATORS,
-                          block_bytes=self.settings["block_bytes"]) as reference:
+        with ReferenceLun(
+            MEMORY / "reference", size_bytes, INITIATORS, block_bytes=self.settings["block_bytes"]
+        ) as reference:
             lun = self._lun("LIO fileio", reference.size_bytes)
             self.suite.run(lun.name, Address(reference.portals, reference.iqn), lun.results, self.keep)
 
@@ -88,8 +93,9 @@ class Stage:
         """About as large as that."""
         count, with_data = SHAPES.get(level, (4, 2))
         member_bytes = -(-size_bytes // with_data >> 20 << 20) + OVERHEAD_BYTES
-        with LioTargets(MEMORY / f"level{level}", count, member_bytes,
-                        block_bytes=self.settings["block_bytes"]) as targets:
+        with LioTargets(
+            MEMORY / f"level{level}", count, member_bytes, block_bytes=self.settings["block_bytes"]
+        ) as targets:
             volume = gateway.create(level, targets.members())
             try:
                 yield volume
@@ -110,9 +116,14 @@ class Stage:
     def _export(volume: Volume) -> Address:
         portals = tuple(f"127.0.0.1:{free_port()}" for _ in range(2))
         volume.iqn = f"iqn.2026-01.org.iraid.test:{volume.name}"
-        iraid("export", volume.name, "--iqn", volume.iqn,
-              *(word for portal in portals for word in ("--portal", portal)),
-              *(word for name in INITIATORS for word in ("--acl", name)))
+        iraid(
+            "export",
+            volume.name,
+            "--iqn",
+            volume.iqn,
+            *(word for portal in portals for word in ("--portal", portal)),
+            *(word for name in INITIATORS for word in ("--acl", name)),
+        )
         return Address(portals, volume.iqn)
 
     @staticmethod
@@ -127,8 +138,9 @@ class Stage:
             code, text = attempt_iraid("scrub", "start", volume.name, "--wait")
             mismatches = volume.status()["scrub"]["mismatches"]
             if code != 0 or mismatches:
-                faults.append(f"a scrub ended with status {code} and found {mismatches} rows that do not fit: "
-                              f"{text.strip()}")
+                faults.append(
+                    f"a scrub ended with status {code} and found {mismatches} rows that do not fit: {text.strip()}"
+                )
         return faults
 
 

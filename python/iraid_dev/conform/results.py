@@ -36,8 +36,7 @@ class Lun:
     faults: list[str] = field(default_factory=list)  # of the volume behind it, after the tests
 
     def count(self, prefix: str, verdict: str) -> int:
-        return sum(result.verdict == verdict for name, result in self.results.items()
-                   if name.startswith(prefix))
+        return sum(result.verdict == verdict for name, result in self.results.items() if name.startswith(prefix))
 
 
 @dataclass
@@ -59,8 +58,11 @@ class Run:
 
     @property
     def good(self) -> bool:
-        return (self.ended and bool(self.ours)
-                and not any(lun.faults or worse(self.reference, lun, FAILED) for lun in self.ours))
+        return (
+            self.ended
+            and bool(self.ours)
+            and not any(lun.faults or worse(self.reference, lun, FAILED) for lun in self.ours)
+        )
 
     def write(self, path: Path) -> None:
         """Whole or not at all: the run may be killed at any time."""
@@ -71,23 +73,31 @@ class Run:
     @classmethod
     def read(cls, path: Path) -> Run:
         value = json.loads(path.read_text())
-        luns = [Lun(**lun | {"results": {name: Result(**one) for name, one in lun["results"].items()}})
-                for lun in value.pop("luns")]
+        luns = [
+            Lun(**lun | {"results": {name: Result(**one) for name, one in lun["results"].items()}})
+            for lun in value.pop("luns")
+        ]
         return cls(**value, luns=luns)
 
 
 def worse(reference: Lun, lun: Lun, verdict: str) -> list[str]:
     """The tests that have this verdict on `lun` and another one, or none, on the reference."""
-    return [name for name, result in lun.results.items()
-            if result.verdict == verdict
-            and (name not in reference.results or reference.results[name].verdict != verdict)]
+    return [
+        name
+        for name, result in lun.results.items()
+        if result.verdict == verdict and (name not in reference.results or reference.results[name].verdict != verdict)
+    ]
 
 
 def only_complaining(reference: Lun, lun: Lun) -> list[str]:
     """Tests that CUnit let pass, that log a failure on `lun`, and none on the reference."""
-    return [name for name, result in lun.results.items()
-            if result.verdict != FAILED and result.complaints
-            and not (name in reference.results and reference.results[name].complaints)]
+    return [
+        name
+        for name, result in lun.results.items()
+        if result.verdict != FAILED
+        and result.complaints
+        and not (name in reference.results and reference.results[name].complaints)
+    ]
 
 
 def suites(run: Run) -> list[str]:
@@ -105,12 +115,13 @@ def _row(label: str, run: Run, prefix: str) -> str:
 
 def table(run: Run) -> str:
     """One line a suite, one a family, one for all; passed, failed, skipped of every LUN."""
-    lines = [" " * 30 + " |".join(f"{lun.name:^21}" for lun in run.luns),
-             f"{'':<30}" + " |".join(f"{'passed':>6} {'failed':>6} {'skipped':>7}" for _ in run.luns)]
+    lines = [
+        " " * 30 + " |".join(f"{lun.name:^21}" for lun in run.luns),
+        f"{'':<30}" + " |".join(f"{'passed':>6} {'failed':>6} {'skipped':>7}" for _ in run.luns),
+    ]
     names = suites(run)
     lines += [_row(name, run, name + ".") for name in names]
-    lines += [_row(f"family {name}", run, name + ".")
-              for name in dict.fromkeys(name.split(".")[0] for name in names)]
+    lines += [_row(f"family {name}", run, name + ".") for name in dict.fromkeys(name.split(".")[0] for name in names)]
     lines.append(_row("all", run, ""))
     return "\n".join(lines)
 
@@ -128,10 +139,14 @@ def _told(lun: Lun, names: list[str], reference: Lun, *, complaints: bool = Fals
 def _of_lun(reference: Lun, lun: Lun) -> list[str]:
     lines = []
     for title, names, complaints in (
-            ("fails, and the reference does not", worse(reference, lun, FAILED), False),
-            ("skipped, and not on the reference", worse(reference, lun, SKIPPED), False),
-            ("counts as passed, but logs a failure that the reference does not log",
-             only_complaining(reference, lun), True)):
+        ("fails, and the reference does not", worse(reference, lun, FAILED), False),
+        ("skipped, and not on the reference", worse(reference, lun, SKIPPED), False),
+        (
+            "counts as passed, but logs a failure that the reference does not log",
+            only_complaining(reference, lun),
+            True,
+        ),
+    ):
         lines.append(f"{title}: {len(names) or 'none'}")
         lines += _told(lun, names, reference, complaints=complaints)
     return lines
@@ -151,7 +166,6 @@ def differences(run: Run) -> str:
     failed = [name for name, result in run.reference.results.items() if result.verdict == FAILED]
     lines.append(f"{run.reference.name}: fails itself: {len(failed) or 'none'}")
     for name in failed:
-        here = ", ".join(f"{lun.name} {lun.results[name].verdict}" for lun in run.ours
-                         if name in lun.results)
+        here = ", ".join(f"{lun.name} {lun.results[name].verdict}" for lun in run.ours if name in lun.results)
         lines.append(f"  {name} ({here}): {'; '.join(run.reference.results[name].reasons)}")
     return "\n".join(lines)

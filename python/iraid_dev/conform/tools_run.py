@@ -55,15 +55,35 @@ def table(run: Run) -> str:
     return "\n".join(lines)
 
 
-def run(given: argparse.Namespace, folder: Path, commit: str,
-        lab_words: Callable[[argparse.Namespace, Path, list[str]], list[str]],
-        run_lab: Callable[..., int]) -> int:
-    made = Run(time.strftime("%Y-%m-%d %H:%M"), commit, given.kernel, "stock tools",
-               [Lun(REFERENCE), *(Lun(f"level {level}") for level in given.levels)])
+def run(
+    given: argparse.Namespace,
+    folder: Path,
+    commit: str,
+    lab_words: Callable[[argparse.Namespace, Path, list[str]], list[str]],
+    run_lab: Callable[..., int],
+) -> int:
+    made = Run(
+        time.strftime("%Y-%m-%d %H:%M"),
+        commit,
+        given.kernel,
+        "stock tools",
+        [Lun(REFERENCE), *(Lun(f"level {level}") for level in given.levels)],
+    )
     junit = folder / "tools.xml"
     selection = ["-k", given.families] if given.families else []
-    inside = [PYTHON, "-B", "-m", "pytest", *(str(ROOT / test) for test in TESTS), f"--rootdir={ROOT}",
-              "-p", "no:cacheprovider", f"--junitxml={junit}", "-v", *selection]
+    inside = [
+        PYTHON,
+        "-B",
+        "-m",
+        "pytest",
+        *(str(ROOT / test) for test in TESTS),
+        f"--rootdir={ROOT}",
+        "-p",
+        "no:cacheprovider",
+        f"--junitxml={junit}",
+        "-v",
+        *selection,
+    ]
     environment = {"IRAID_CONFORMANCE_LUNS": ",".join(lun.name.removeprefix("level ") for lun in made.luns)}
     status = run_lab(lab_words(given, folder, inside), environment)
     if not junit.exists():

@@ -40,8 +40,7 @@ CELLS = [Cell(way, block) for block in (MIB, 64 * KIB) for way in ("write", "rea
 def main() -> int:
     progress = progress_inside()
     with progress.step("A kernel with LIO and TCMU") as step:
-        step.detail = f"Linux {os.uname().release}, {os.environ.get('IRAID_LAB', '?')}, " \
-                      f"{os.cpu_count()} CPU"
+        step.detail = f"Linux {os.uname().release}, {os.environ.get('IRAID_LAB', '?')}, {os.cpu_count()} CPU"
     stack = Stack(progress)
     try:
         ParityStory(progress, stack).tell()
@@ -70,8 +69,17 @@ class ParityStory:
         self.manifest: tree.Manifest | None = None
 
     def tell(self) -> None:
-        for chapter in (self.put_up, self.use, self.resynced, self.stop, self.lose, self.start_again,
-                        self.compare, self.compile, self.clear):
+        for chapter in (
+            self.put_up,
+            self.use,
+            self.resynced,
+            self.stop,
+            self.lose,
+            self.start_again,
+            self.compare,
+            self.compile,
+            self.clear,
+        ):
             chapter()
 
     def put_up(self) -> None:
@@ -106,21 +114,29 @@ class ParityStory:
         with self.progress.step("A source tree is copied on") as step:
             self.manifest = tree.copy(MOUNT)
             run("sync", "-f", MOUNT)
-            step.detail = (f"{len(self.manifest.sums)} files, {self.manifest.total_bytes / 1e6:.1f} MB, "
-                           "SHA-256 of each recorded")
+            step.detail = (
+                f"{len(self.manifest.sums)} files, {self.manifest.total_bytes / 1e6:.1f} MB, SHA-256 of each recorded"
+            )
             self.progress.report.figures["tree"] = {
-                "files": len(self.manifest.sums), "bytes": self.manifest.total_bytes}
+                "files": len(self.manifest.sums),
+                "bytes": self.manifest.total_bytes,
+            }
 
     def resynced(self) -> None:
         with self.progress.step("Wait for the initial resync") as step:
-            self.progress.say("parity of a new volume is unknown until every row was gone through; "
-                              "a target lost before that can't be made up for")
+            self.progress.say(
+                "parity of a new volume is unknown until every row was gone through; "
+                "a target lost before that can't be made up for"
+            )
             self.stack.wait_resynced(PARITY)
             status = self.stack.status(PARITY)
-            step.detail = (f"all {status.resync.total_rows} rows checked, parity of "
-                           f"{status.resync.corrected_rows} corrected")
+            step.detail = (
+                f"all {status.resync.total_rows} rows checked, parity of {status.resync.corrected_rows} corrected"
+            )
             self.progress.report.figures["resync"] = {
-                "rows": status.resync.total_rows, "corrected_rows": status.resync.corrected_rows}
+                "rows": status.resync.total_rows,
+                "corrected_rows": status.resync.corrected_rows,
+            }
 
     def stop(self) -> None:
         with self.progress.step("Unmount, logout, everything stopped") as step:
@@ -150,8 +166,10 @@ class ParityStory:
             status = self.stack.status(PARITY)
             lost = status.members[LOST]
             if status.state != "degraded" or lost.state == "in sync":
-                raise StackError(f"volume {PARITY} is {status.state} and member {LOST} "
-                                 f"{lost.state}, where the volume should be degraded without it")
+                raise StackError(
+                    f"volume {PARITY} is {status.state} and member {LOST} "
+                    f"{lost.state}, where the volume should be degraded without it"
+                )
             self.progress.say("the same targetcli lines as before")
             self.stack.export(self.export, shown=False)
             step.detail = f"the volume is degraded; member {LOST} is {lost.state}: {lost.reason}"
@@ -165,10 +183,10 @@ class ParityStory:
                 raise StackError(difference)
             rebuilt = self.stack.status(PARITY).reads_reconstructed
             if rebuilt == 0:
-                raise StackError("the files are right, but no read was made up for from parity: "
-                                 "this run has proved nothing")
-            step.detail = (f"all {len(found.sums)} files are right; {rebuilt} reads were "
-                           "reconstructed from parity")
+                raise StackError(
+                    "the files are right, but no read was made up for from parity: this run has proved nothing"
+                )
+            step.detail = f"all {len(found.sums)} files are right; {rebuilt} reads were reconstructed from parity"
             self.progress.report.figures["reads_reconstructed"] = rebuilt
 
     def compile(self) -> None:
@@ -233,23 +251,31 @@ class LinkedStory:
 
     def gateway_cost(self) -> str:
         """The links are no limit here: initiator, gateway and targets share the processors."""
-        found = {name: [load.run(self.disks[name], Cell(way, MIB), CELL_SECONDS).mb_per_s for way in ("write", "read")]
-                 for name in ("plain", "s0")}
+        found = {
+            name: [load.run(self.disks[name], Cell(way, MIB), CELL_SECONDS).mb_per_s for way in ("write", "read")]
+            for name in ("plain", "s0")
+        }
         self.progress.report.figures["unlimited_mb_s"] = found
-        return ("1 MiB, write / read: " + "; ".join(
-            f"{LINKED_NAMES[name]} {write:.0f} / {read:.0f} MB/s" for name, (write, read) in found.items()) +
-            ". A gateway is a second hop, and here it takes its time from the targets' processors")
+        return (
+            "1 MiB, write / read: "
+            + "; ".join(f"{LINKED_NAMES[name]} {write:.0f} / {read:.0f} MB/s" for name, (write, read) in found.items())
+            + ". A gateway is a second hop, and here it takes its time from the targets' processors"
+        )
 
     def measure(self) -> list[dict[str, object]]:
         found: list[dict[str, object]] = []
         for cell in CELLS:
-            row: dict[str, object] = {"pattern": "sequential", "block": size_text(cell.block_bytes),
-                                      "way": cell.pattern}
+            row: dict[str, object] = {
+                "pattern": "sequential",
+                "block": size_text(cell.block_bytes),
+                "way": cell.pattern,
+            }
             for name, disk in self.disks.items():
                 row[LINKED_NAMES[name]] = round(load.run(disk, cell, CELL_SECONDS).mb_per_s, 1)
             found.append(row)
-            self.progress.say(f"{cell}: " + ", ".join(
-                f"{label} {row[label]:.0f} MB/s" for label in LINKED_NAMES.values()))
+            self.progress.say(
+                f"{cell}: " + ", ".join(f"{label} {row[label]:.0f} MB/s" for label in LINKED_NAMES.values())
+            )
         return found
 
 

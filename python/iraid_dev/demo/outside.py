@@ -72,10 +72,19 @@ def prepare(given: argparse.Namespace, progress: Progress) -> None:
 
 def run_inside(given: argparse.Namespace, progress: Progress) -> None:
     with tempfile.TemporaryDirectory(prefix="iraid-demo-") as results:
-        words = ["--kernel", given.kernel, "--memory", LAB_MEMORY,
-                 "--timeout", str(LAB_SECONDS_MAX[given.kernel]), "--share", results,
-                 *(["--keep"] if given.keep else []), "--",
-                 *module_words("iraid_dev.demo.inside")]
+        words = [
+            "--kernel",
+            given.kernel,
+            "--memory",
+            LAB_MEMORY,
+            "--timeout",
+            str(LAB_SECONDS_MAX[given.kernel]),
+            "--share",
+            results,
+            *(["--keep"] if given.keep else []),
+            "--",
+            *module_words("iraid_dev.demo.inside"),
+        ]
         status = host.run_lab(words, os.environ | {"IRAID_DEMO_RESULTS": results})
         inside = Report.read(Path(results, REPORT_NAME))
     host.take_over(progress, inside, status)
@@ -84,10 +93,16 @@ def run_inside(given: argparse.Namespace, progress: Progress) -> None:
 def close(given: argparse.Namespace, report: Report, seconds: float) -> None:
     print(f"\n{steps_table(report)}\n")
     if rows := report.figures.get("throughput_mb_s"):
-        print(f"Targets behind links of a fixed rate: a volume has the links of all its targets.\n\n{figures_table(rows)}\n")
+        print(
+            f"Targets behind links of a fixed rate: a volume has the links of all its targets.\n\n{figures_table(rows)}\n"
+        )
     if given.json:
-        value = asdict(report) | {"seconds": round(seconds, 1), "kernel": given.kernel,
-                                  "date": time.strftime("%Y-%m-%d"), "commit": host.commit()}
+        value = asdict(report) | {
+            "seconds": round(seconds, 1),
+            "kernel": given.kernel,
+            "date": time.strftime("%Y-%m-%d"),
+            "commit": host.commit(),
+        }
         if report.ok and not given.keep:
             value["logs"] = ""
         given.json.write_text(json.dumps(value, indent=2) + "\n")

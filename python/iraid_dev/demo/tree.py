@@ -23,8 +23,7 @@ from iraid_dev.places import ROOT
 from iraid_dev.stack.tools import PATIENCE, StackError, run
 from iraid_dev.steps.progress import Progress
 
-HEADER_PACKAGES = re.compile(
-    r"(libc6|linux-libc|libstdc\+\+-\d+|libisal|libcmocka)-dev(:\w+)?")
+HEADER_PACKAGES = re.compile(r"(libc6|linux-libc|libstdc\+\+-\d+|libisal|libcmocka)-dev(:\w+)?")
 LEFT_OUT = re.compile(r"(build.*|\.(git|lab|hypothesis|pytest_cache)|__pycache__)")
 COMPILE_SECONDS_MAX = 240 * PATIENCE
 SHOWN_EVERY = 8  # files
@@ -112,11 +111,14 @@ def compile_tests(target: Path, progress: Progress) -> int:
     build.mkdir()
     compiler = run("gcc", "-print-file-name=include").strip()
     machine = run("gcc", "-print-multiarch").strip()
-    (build / "Makefile").write_text(
-        MAKEFILE.format(compiler=compiler, machine=machine, tests=" ".join(TESTS)))
-    make = subprocess.Popen(["timeout", str(COMPILE_SECONDS_MAX), "make", "-C", str(build), "CC=gcc"],
-                            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                            stderr=subprocess.STDOUT, text=True)
+    (build / "Makefile").write_text(MAKEFILE.format(compiler=compiler, machine=machine, tests=" ".join(TESTS)))
+    make = subprocess.Popen(
+        ["timeout", str(COMPILE_SECONDS_MAX), "make", "-C", str(build), "CC=gcc"],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
     assert make.stdout is not None
     output, sources = [], 0
     for line in make.stdout:
@@ -135,11 +137,17 @@ def run_tests(target: Path) -> int:
     passed = 0
     for name in TESTS:
         program = target / "build" / name
-        done = subprocess.run([program], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT, text=True, timeout=120 * PATIENCE, check=False)
+        done = subprocess.run(
+            [program],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=120 * PATIENCE,
+            check=False,
+        )
         counted = re.search(r"PASSED\s*\]\s*(\d+) test", done.stdout)
         if done.returncode != 0 or not counted:
-            raise StackError(f"{name}, compiled on the volume: status {done.returncode}\n"
-                             f"{done.stdout[-1500:]}")
+            raise StackError(f"{name}, compiled on the volume: status {done.returncode}\n{done.stdout[-1500:]}")
         passed += int(counted[1])
     return passed

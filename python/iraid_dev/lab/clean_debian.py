@@ -59,15 +59,21 @@ def code_name() -> str:
     text = Path("/etc/os-release").read_text()
     found = re.search(r'^VERSION_CODENAME="?([a-z]+)"?$', text, re.MULTILINE)
     if not found or not re.search(r"^ID=debian$", text, re.MULTILINE):
-        raise LabError("this machine is no release of Debian (/etc/os-release): it has no sources to "
-                       "make a clean one from")
+        raise LabError(
+            "this machine is no release of Debian (/etc/os-release): it has no sources to make a clean one from"
+        )
     return found[1]
 
 
 def apt_sources(code: str) -> list[str]:
     """Lines of a sources.list: what this machine has of its own release."""
-    text = output_of("apt-get", "indextargets", "--format",
-                     "$(REPO_URI) $(RELEASE) $(COMPONENT) $(SIGNED_BY)", "Created-By: Packages")
+    text = output_of(
+        "apt-get",
+        "indextargets",
+        "--format",
+        "$(REPO_URI) $(RELEASE) $(COMPONENT) $(SIGNED_BY)",
+        "Created-By: Packages",
+    )
     lines = set()
     for line in text.splitlines():
         uri, release, component, *key = line.split()
@@ -117,8 +123,7 @@ class CleanDebian:
         if os.geteuid() != 0:
             raise LabError("to make a Debian needs root: run scripts/clean-debian as root once")
         if shutil.which("mmdebstrap") is None:
-            raise LabError("mmdebstrap is not installed; run scripts/deps --long, or "
-                           "apt-get install mmdebstrap")
+            raise LabError("mmdebstrap is not installed; run scripts/deps --long, or apt-get install mmdebstrap")
         if self.folder.exists():
             shutil.rmtree(self.folder)
         self.folder.mkdir()
@@ -138,13 +143,25 @@ class CleanDebian:
         log = self.folder / "mmdebstrap.log"
         with log.open("w") as file:
             status = subprocess.run(
-                ["mmdebstrap", "--mode=root", "--variant=important", "--include=python3", f"--aptopt={options}",
-                 f"--customize-hook={hook}", self.code, str(self.root), str(sources)],
-                stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT, check=False,
-                env=os.environ | {"DEBS": " ".join(map(str, self.debs)), "WITH": " ".join(self.others)}).returncode
+                [
+                    "mmdebstrap",
+                    "--mode=root",
+                    "--variant=important",
+                    "--include=python3",
+                    f"--aptopt={options}",
+                    f"--customize-hook={hook}",
+                    self.code,
+                    str(self.root),
+                    str(sources),
+                ],
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=subprocess.STDOUT,
+                check=False,
+                env=os.environ | {"DEBS": " ".join(map(str, self.debs)), "WITH": " ".join(self.others)},
+            ).returncode
         if status != 0:
-            raise LabError(f"mmdebstrap ended with status {status}: {log.read_text()[-1500:]}\n"
-                           f"the whole log is {log}")
+            raise LabError(f"mmdebstrap ended with status {status}: {log.read_text()[-1500:]}\nthe whole log is {log}")
 
     def _make_repository(self) -> None:
         apt = self.root / "etc/apt"
@@ -156,23 +173,36 @@ class CleanDebian:
         (self.root / "etc/hosts").write_text("127.0.0.1 localhost\n127.0.1.1 lab\n::1 localhost ip6-localhost\n")
         repository = self.root / REPOSITORY
         with (repository / "Packages").open("w") as index:
-            subprocess.run(["dpkg-scanpackages", "--multiversion", "."], cwd=repository, check=True,
-                           stdout=index, stderr=subprocess.DEVNULL)
+            subprocess.run(
+                ["dpkg-scanpackages", "--multiversion", "."],
+                cwd=repository,
+                check=True,
+                stdout=index,
+                stderr=subprocess.DEVNULL,
+            )
         subprocess.run(["chroot", str(self.root), "apt-get", "-qq", "update"], check=True)
 
 
 def main(words: list[str]) -> int:
     parser = argparse.ArgumentParser(
-        prog="scripts/clean-debian", formatter_class=argparse.RawDescriptionHelpFormatter,
+        prog="scripts/clean-debian",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
         description="Makes a clean Debian for scripts/lab --root, with a repository of the packages that the\n"
-                    "given packages need, and prints its folder.  The first run takes minutes; later runs reuse it.",
+        "given packages need, and prints its folder.  The first run takes minutes; later runs reuse it.",
         epilog="example:\n"
-               "  scripts/package\n"
-               "  root=$(scripts/clean-debian --with open-iscsi build-packages/*.deb)\n"
-               "  scripts/lab --systemd --root \"$root\" --share build-packages -- \\\n"
-               "      sh -c 'cd /.../build-packages && apt install -y ./iraid_*.deb && iraid version'\n")
-    parser.add_argument("--with", dest="others", action="append", default=[], metavar="PACKAGE",
-                        help="add this package and its dependencies to the repository; repeatable")
+        "  scripts/package\n"
+        "  root=$(scripts/clean-debian --with open-iscsi build-packages/*.deb)\n"
+        '  scripts/lab --systemd --root "$root" --share build-packages -- \\\n'
+        "      sh -c 'cd /.../build-packages && apt install -y ./iraid_*.deb && iraid version'\n",
+    )
+    parser.add_argument(
+        "--with",
+        dest="others",
+        action="append",
+        default=[],
+        metavar="PACKAGE",
+        help="add this package and its dependencies to the repository; repeatable",
+    )
     parser.add_argument("debs", nargs="*", type=Path, metavar="DEB", help="packages that will be installed in it")
     given = parser.parse_args(words)
     for deb in given.debs:

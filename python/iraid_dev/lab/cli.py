@@ -32,36 +32,69 @@ examples:
 
 def _parse(words: list[str]) -> Options:
     parser = argparse.ArgumentParser(
-        prog="scripts/lab", formatter_class=argparse.RawDescriptionHelpFormatter, epilog=EPILOG,
+        prog="scripts/lab",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog=EPILOG,
         description="Runs a command on a real kernel with LIO and TCMU. The guest sees the host's files at "
-                    "their paths, but its writes do not reach the host.")
+        "their paths, but its writes do not reach the host.",
+    )
     add = parser.add_argument
-    add("--kernel", choices=("uml", "qemu", "host"), default="uml",
-        help="user-mode Linux (default); QEMU with Debian's own kernel; this machine's kernel")
+    add(
+        "--kernel",
+        choices=("uml", "qemu", "host"),
+        default="uml",
+        help="user-mode Linux (default); QEMU with Debian's own kernel; this machine's kernel",
+    )
     add("--memory", default="4G", metavar="SIZE", help="the guest's memory (default 4G)")
     add("--cpus", type=int, default=2, metavar="N", help="QEMU's processors (default 2)")
-    add("--timeout", type=int, default=1800, metavar="SECONDS",
-        help="time limit of the run (default 1800)")
-    add("--off-timeout", type=int, default=20, metavar="SECONDS",
-        help="kill the guest if it is not off this time after its command (default 20)")
+    add("--timeout", type=int, default=1800, metavar="SECONDS", help="time limit of the run (default 1800)")
+    add(
+        "--off-timeout",
+        type=int,
+        default=20,
+        metavar="SECONDS",
+        help="kill the guest if it is not off this time after its command (default 20)",
+    )
     add("--keep", action="store_true", help="keep the run's directory even after a good run")
     add("--state", type=Path, metavar="DIR", help="use DIR as the run's directory, and keep it")
-    add("--systemd", action="store_true",
-        help="boot the whole system with systemd, then run the command (UML only)")
-    add("--power-cut", action="store_true",
-        help="with --systemd: end without a shutdown, as in a power failure")
-    add("--persist", type=Path, metavar="IMAGE",
-        help="keep the guest's writes in this file for the next boot; it is made if absent (UML only)")
+    add("--systemd", action="store_true", help="boot the whole system with systemd, then run the command (UML only)")
+    add("--power-cut", action="store_true", help="with --systemd: end without a shutdown, as in a power failure")
+    add(
+        "--persist",
+        type=Path,
+        metavar="IMAGE",
+        help="keep the guest's writes in this file for the next boot; it is made if absent (UML only)",
+    )
     add("--persist-size", default="8G", metavar="SIZE", help="size of that file when it is made (default 8G)")
-    add("--root", type=Path, metavar="DIR",
-        help="boot the Debian in this directory instead of this machine's (UML only); see "
-             "scripts/clean-debian")
-    add("--share", type=Path, action="append", default=[], metavar="DIR",
-        help="let the guest write to this directory of the host")
-    add("--show", type=Path, action="append", default=[], metavar="DIR",
-        help="with --root: let the guest read this directory of the host")
-    add("--env", action="append", default=[], metavar="NAME[=VALUE]",
-        help="pass a variable; LANG, LC_*, TERM, CI, IRAID_* and PYTEST_* are always passed")
+    add(
+        "--root",
+        type=Path,
+        metavar="DIR",
+        help="boot the Debian in this directory instead of this machine's (UML only); see scripts/clean-debian",
+    )
+    add(
+        "--share",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="DIR",
+        help="let the guest write to this directory of the host",
+    )
+    add(
+        "--show",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="DIR",
+        help="with --root: let the guest read this directory of the host",
+    )
+    add(
+        "--env",
+        action="append",
+        default=[],
+        metavar="NAME[=VALUE]",
+        help="pass a variable; LANG, LC_*, TERM, CI, IRAID_* and PYTEST_* are always passed",
+    )
     add("command", nargs=argparse.REMAINDER, metavar="COMMAND")
     given = parser.parse_args(words)
     command = given.command[1:] if given.command[:1] == ["--"] else given.command
@@ -74,14 +107,11 @@ def _parse(words: list[str]) -> Options:
     if given.kernel != "uml" and (given.systemd or given.persist or given.root):
         parser.error(f"--systemd, --persist and --root work with --kernel uml only, not {given.kernel}")
     if given.root and not (given.root / "bin/bash").exists():
-        parser.error(f"--root {given.root} is no system: it has no bin/bash; scripts/clean-debian "
-                     "makes one")
+        parser.error(f"--root {given.root} is no system: it has no bin/bash; scripts/clean-debian makes one")
     if given.show and not given.root:
-        parser.error("--show means something with --root only: else the guest sees all of this "
-                     "machine's files")
+        parser.error("--show means something with --root only: else the guest sees all of this machine's files")
     if given.power_cut and not given.systemd:
-        parser.error("--power-cut means something with --systemd only: without it nothing "
-                     "is shut down anyway")
+        parser.error("--power-cut means something with --systemd only: without it nothing is shut down anyway")
     shares, shown = ([path.resolve() for path in paths] for paths in (given.share, given.show))
     for option, paths in (("--share", shares), ("--show", shown)):
         for path in paths:
@@ -91,20 +121,37 @@ def _parse(words: list[str]) -> Options:
     for word in given.env:
         name, equals, value = word.partition("=")
         environment[name] = value if equals else os.environ.get(name, "")
-    return Options(command, given.kernel, given.memory, given.cpus, given.timeout, given.off_timeout, given.keep,
-                   given.state, given.systemd, given.power_cut, given.persist,
-                   given.persist_size, shares, environment,
-                   given.root.resolve() if given.root else None, shown)
+    return Options(
+        command,
+        given.kernel,
+        given.memory,
+        given.cpus,
+        given.timeout,
+        given.off_timeout,
+        given.keep,
+        given.state,
+        given.systemd,
+        given.power_cut,
+        given.persist,
+        given.persist_size,
+        shares,
+        environment,
+        given.root.resolve() if given.root else None,
+        shown,
+    )
 
 
 def _kernel(name: str) -> Uml | Qemu | Host:
     if name == "uml":
         from .uml import Uml
+
         return Uml()
     if name == "qemu":
         from .qemu import Qemu
+
         return Qemu()
     from .host import Host
+
     return Host()
 
 
@@ -120,14 +167,16 @@ def _last_words(log: Path, lines: int = 12) -> str:
         return "(none)"
     told = [line for line in text if line.strip() and not line.lstrip().startswith("[<")]
     panic = next((n for n, line in enumerate(told) if "Kernel panic" in line), len(told) - lines)
-    return "\n".join(told[max(0, panic):][:lines])
+    return "\n".join(told[max(0, panic) :][:lines])
 
 
 def _judge(ended: Ended, run: RunDirectory, options: Options) -> int:
     status = run.exit_status()
     if options.kernel == "host" and status is None:
-        say("the command was killed; what it made in this machine's kernel may be left: look at "
-            "iscsiadm -m session, and remove LIO's part by targetctl clear")
+        say(
+            "the command was killed; what it made in this machine's kernel may be left: look at "
+            "iscsiadm -m session, and remove LIO's part by targetctl clear"
+        )
     if ended.how == "signal":
         say(f"interrupted by signal {ended.signal_number}")
         return 128 + ended.signal_number
@@ -135,8 +184,7 @@ def _judge(ended: Ended, run: RunDirectory, options: Options) -> int:
         if ended.how == "not off":
             say("the guest did not switch itself off and was killed")
         if run.time_over():
-            say(f"the command did not end in its time (--timeout {options.timeout_seconds}) "
-                "and was killed")
+            say(f"the command did not end in its time (--timeout {options.timeout_seconds}) and was killed")
         return status
     if ended.how == "time":
         say(f"not finished after {options.timeout_seconds} s (--timeout): the guest was killed")

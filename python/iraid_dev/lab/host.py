@@ -20,8 +20,7 @@ CONFIGFS = Path("/sys/kernel/config/target")
 def _used_by() -> list[str]:
     """Targets and backstores that this machine has."""
     found = [f"target {path.name}" for path in CONFIGFS.glob("iscsi/iqn*")]
-    found += [f"backstore {path.parent.name}/{path.name}"
-              for path in CONFIGFS.glob("core/*_*/*") if path.is_dir()]
+    found += [f"backstore {path.parent.name}/{path.name}" for path in CONFIGFS.glob("core/*_*/*") if path.is_dir()]
     return found
 
 
@@ -34,14 +33,17 @@ class Host:
             if not loaded and not Path("/sys/module", module).is_dir():
                 raise LabError(f"this machine's kernel has no module {module}; use --kernel uml")
         if used := _used_by():
-            raise LabError("this machine has targets of its own, which a test could harm: "
-                           f"{', '.join(used[:4])}; use --kernel uml")
+            raise LabError(
+                f"this machine has targets of its own, which a test could harm: {', '.join(used[:4])}; use --kernel uml"
+            )
 
-    def start(self, options: Options, run: RunDirectory, out: int, err: int
-              ) -> subprocess.Popen[bytes]:
+    def start(self, options: Options, run: RunDirectory, out: int, err: int) -> subprocess.Popen[bytes]:
         run.kernel_log.write_text("see the host's dmesg\n")
         return subprocess.Popen(
-            ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc",
-             "/bin/bash", f"{GUEST}/host"],
-            stdin=subprocess.DEVNULL, stdout=out, stderr=err, start_new_session=True,
-            env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LAB_STATE": str(run.path)})
+            ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "/bin/bash", f"{GUEST}/host"],
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=err,
+            start_new_session=True,
+            env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LAB_STATE": str(run.path)},
+        )

@@ -26,8 +26,11 @@ def _say(text: str) -> None:
 
 def _kernels() -> list[Path]:
     """Debian's kernels with modules, newest last."""
-    found = [path for path in Path("/boot").glob("vmlinuz-*-amd64")
-             if Path("/lib/modules", path.name.removeprefix("vmlinuz-")).is_dir()]
+    found = [
+        path
+        for path in Path("/boot").glob("vmlinuz-*-amd64")
+        if Path("/lib/modules", path.name.removeprefix("vmlinuz-")).is_dir()
+    ]
     return sorted(found, key=lambda path: path.stat().st_mtime)
 
 
@@ -35,13 +38,21 @@ def _install_packages() -> None:
     if _kernels() and shutil.which("qemu-system-x86_64") and shutil.which("busybox"):
         return
     if os.geteuid() != 0:
-        raise LabError(f"QEMU needs the packages {' '.join(PACKAGES)}; install them as root: "
-                       f"apt-get install --no-install-recommends {' '.join(PACKAGES)}")
+        raise LabError(
+            f"QEMU needs the packages {' '.join(PACKAGES)}; install them as root: "
+            f"apt-get install --no-install-recommends {' '.join(PACKAGES)}"
+        )
     _say(f"installing {' '.join(PACKAGES)}")
     environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
     for words in (["update"], ["install", "-y", "--no-install-recommends", *PACKAGES]):
-        done = subprocess.run(["apt-get", "-qq", *words], env=environment, check=False,
-                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        done = subprocess.run(
+            ["apt-get", "-qq", *words],
+            env=environment,
+            check=False,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
         if done.returncode != 0:
             raise LabError(f"apt-get {words[0]} failed: {done.stdout[-400:]}")
 
@@ -50,10 +61,11 @@ def _install_virtme() -> Path:
     venv = cache_directory() / "virtme-ng"
     if not (venv / "bin/vng").exists():
         _say(f"installing {VIRTME_NG} into {venv}")
-        for words in (["/usr/bin/python3", "-m", "venv", str(venv)],
-                      [str(venv / "bin/pip"), "install", "-q", VIRTME_NG]):
-            done = subprocess.run(words, check=False, stdout=subprocess.PIPE,
-                                  stderr=subprocess.STDOUT, text=True)
+        for words in (
+            ["/usr/bin/python3", "-m", "venv", str(venv)],
+            [str(venv / "bin/pip"), "install", "-q", VIRTME_NG],
+        ):
+            done = subprocess.run(words, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
             if done.returncode != 0:
                 raise LabError(f"'{' '.join(words)}' failed: {done.stdout[-400:]}")
     return venv
@@ -78,8 +90,12 @@ class Qemu:
         _say(f"probing KVM, {PROBE_SECONDS} s at most")
         process = subprocess.Popen(
             [*self._vng(kvm=True), "--memory", "512M", "--", "echo", "kvm", "boots"],
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-            env=self._environment(), start_new_session=True)
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env=self._environment(),
+            start_new_session=True,
+        )
         try:
             output = process.communicate(timeout=PROBE_SECONDS)[0]
         except subprocess.TimeoutExpired:
@@ -90,18 +106,26 @@ class Qemu:
         return boots
 
     def _vng(self, kvm: bool) -> list[str]:
-        words = [str(self._venv / "bin/vng"), "--run", str(self._kernel), "--force-9p",
-                 "--user", "root"]
+        words = [str(self._venv / "bin/vng"), "--run", str(self._kernel), "--force-9p", "--user", "root"]
         return words if kvm else [*words, "--disable-kvm"]
 
     def _environment(self) -> dict[str, str]:
-        return {"PATH": f"{self._venv}/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-                "HOME": os.environ.get("HOME", "/root")}
+        return {"PATH": f"{self._venv}/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": os.environ.get("HOME", "/root")}
 
-    def start(self, options: Options, run: RunDirectory, out: int, err: int
-              ) -> subprocess.Popen[bytes]:
-        words = [*self._vng(self._kvm), "--cpus", str(options.cpus), "--memory", options.memory,
-                 f"--rwdir={run.path}", *(f"--rwdir={path}" for path in options.shares),
-                 "--append", f"LAB_STATE={run.path}", "--", f"{GUEST}/qemu-command"]
-        return subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=out, stderr=err,
-                                env=self._environment(), start_new_session=True)
+    def start(self, options: Options, run: RunDirectory, out: int, err: int) -> subprocess.Popen[bytes]:
+        words = [
+            *self._vng(self._kvm),
+            "--cpus",
+            str(options.cpus),
+            "--memory",
+            options.memory,
+            f"--rwdir={run.path}",
+            *(f"--rwdir={path}" for path in options.shares),
+            "--append",
+            f"LAB_STATE={run.path}",
+            "--",
+            f"{GUEST}/qemu-command",
+        ]
+        return subprocess.Popen(
+            words, stdin=subprocess.DEVNULL, stdout=out, stderr=err, env=self._environment(), start_new_session=True
+        )

@@ -1,12 +1,12 @@
 """One run of the lab: its directory, what the guest is told, and what it told us.
 
-    DIR/settings      shell variables for the guest's scripts
-    DIR/command       the command, its directory and environment, as a shell script
-    DIR/kernel.log    the guest kernel's console
-    DIR/log/          the guest's /var/log (tcmu-runner.log, ...), written while it runs
-    DIR/after/        state of a failed run: processes, configfs, sessions, stuck tasks
-    DIR/exit-status   the command's, written by the guest when it ends
-    DIR/off-seconds   from then until the guest was off; absent when it had to be killed
+DIR/settings      shell variables for the guest's scripts
+DIR/command       the command, its directory and environment, as a shell script
+DIR/kernel.log    the guest kernel's console
+DIR/log/          the guest's /var/log (tcmu-runner.log, ...), written while it runs
+DIR/after/        state of a failed run: processes, configfs, sessions, stuck tasks
+DIR/exit-status   the command's, written by the guest when it ends
+DIR/off-seconds   from then until the guest was off; absent when it had to be killed
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ INITIATOR = "iqn.2026-01.org.iraid:lab"
 # others, and an environment may hold secrets.
 PASSED_NAMES = ("TERM", "LANG", "CI", "TZ")
 PASSED_PREFIXES = ("LC_", "IRAID_", "PYTEST_", "HYPOTHESIS_")
+
 
 class LabError(Exception):
     """Something the caller can mend; the message says what and how."""
@@ -85,8 +86,10 @@ class RunDirectory:
             wanted = cache_directory() / name
         path = wanted.resolve()
         if any(character.isspace() for character in f"{path}{GUEST}"):
-            raise LabError(f"the path '{path}' or '{GUEST}' has a blank in it, which a kernel "
-                           "command line cannot carry; use --state with another path")
+            raise LabError(
+                f"the path '{path}' or '{GUEST}' has a blank in it, which a kernel "
+                "command line cannot carry; use --state with another path"
+            )
         path.mkdir(parents=True, exist_ok=True)
         for old in ("exit-status", "boot-error", "time-over", "off-seconds"):
             (path / old).unlink(missing_ok=True)
@@ -112,14 +115,22 @@ class RunDirectory:
         (self.path / "settings").write_text("\n".join(lines) + "\n")
 
     def write_command(self) -> None:
-        passed = {name: value for name, value in os.environ.items()
-                  if name in PASSED_NAMES or name.startswith(PASSED_PREFIXES)}
-        passed |= {"HOME": "/root", "IRAID_LAB": self.options.kernel,
-                   "IRAID_LAB_STATE": str(self.path)} | self.options.environment
+        passed = {
+            name: value
+            for name, value in os.environ.items()
+            if name in PASSED_NAMES or name.startswith(PASSED_PREFIXES)
+        }
+        passed |= {
+            "HOME": "/root",
+            "IRAID_LAB": self.options.kernel,
+            "IRAID_LAB_STATE": str(self.path),
+        } | self.options.environment
         lines = ["#!/bin/bash"]
         lines += [f"export {name}={shlex.quote(value)}" for name, value in passed.items()]
-        lines += [f"cd {shlex.quote(self.options.working_directory())} || exit 125",
-                  "exec " + shlex.join(command_words(self.options.command))]
+        lines += [
+            f"cd {shlex.quote(self.options.working_directory())} || exit 125",
+            "exec " + shlex.join(command_words(self.options.command)),
+        ]
         (self.path / "command").write_text("\n".join(lines) + "\n")
 
     def exit_status(self) -> int | None:

@@ -164,8 +164,7 @@ class Guest:
                 if drain_deadline == float("inf") and self._process.poll() is not None:
                     ended_at = now
                     drain_deadline = now + DRAIN_SECONDS
-                if now >= drain_deadline or (drain_deadline != float("inf")
-                                             and not selector.get_map()):
+                if now >= drain_deadline or (drain_deadline != float("inf") and not selector.get_map()):
                     return Ended("by itself", off_seconds=None if told_at is None else ended_at - told_at)
                 if now >= min(deadline, off_deadline):
                     return Ended(why)
@@ -177,7 +176,7 @@ class Guest:
         rest = memoryview(data)
         while rest:
             try:
-                rest = rest[os.write(self._pipes[pipe], rest):]
+                rest = rest[os.write(self._pipes[pipe], rest) :]
             except BlockingIOError:
                 time.sleep(0.01)  # the caller's end is non-blocking and full
             except OSError:

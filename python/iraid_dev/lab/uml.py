@@ -32,8 +32,10 @@ def _memory_directory(size_bytes: int) -> str:
         no_exec = file_system.f_flag & os.ST_NOEXEC
         if free >= size_bytes and not no_exec and os.access(path, os.W_OK):
             return path
-    raise LabError(f"no directory has {size_bytes >> 20} MiB free for the guest's memory (tried "
-                   "/dev/shm, TMPDIR, /var/tmp); use a smaller --memory")
+    raise LabError(
+        f"no directory has {size_bytes >> 20} MiB free for the guest's memory (tried "
+        "/dev/shm, TMPDIR, /var/tmp); use a smaller --memory"
+    )
 
 
 def _lock_image(options: Options) -> None:
@@ -60,33 +62,55 @@ def _preload(run: RunDirectory) -> dict[str, str]:
     try:
         subprocess.run(["cc", "-O2", "-shared", "-fPIC", "-o", str(library), str(XSTATE)], check=True)
     except (OSError, subprocess.CalledProcessError):
-        raise LabError("user-mode Linux needs a library made for it on this processor (AMX), and cc could not make it; "
-                       "run scripts/deps, or apt-get install gcc libc6-dev") from None
+        raise LabError(
+            "user-mode Linux needs a library made for it on this processor (AMX), and cc could not make it; "
+            "run scripts/deps, or apt-get install gcc libc6-dev"
+        ) from None
     return {"LD_PRELOAD": str(library)}
 
 
 class Uml:
     def check(self, options: Options) -> None:
         if shutil.which("linux.uml") is None or not Path("/usr/lib/uml/modules").is_dir():
-            raise LabError("user-mode Linux is not installed; run scripts/deps, or "
-                           "apt-get install user-mode-linux")
+            raise LabError("user-mode Linux is not installed; run scripts/deps, or apt-get install user-mode-linux")
         parse_size(options.memory)
         if options.persist:
             _lock_image(options)
 
-    def start(self, options: Options, run: RunDirectory, out: int, err: int
-              ) -> subprocess.Popen[bytes]:
+    def start(self, options: Options, run: RunDirectory, out: int, err: int) -> subprocess.Popen[bytes]:
         memory_bytes = parse_size(options.memory)
-        words = ["linux.uml", f"mem={memory_bytes >> 20}M",
-                 "root=/dev/root", "rootfstype=hostfs", "rootflags=/", "ro",
-                 # console 0 is the kernel's, 1 and 2 the command's output and errors
-                 "con=null", "con0=null,fd:1", f"con1=null,fd:{out}", f"con2=null,fd:{err}",
-                 f"uml_dir={run.path}/", "umid=uml", "panic=1",
-                 f"init={GUEST}/init", f"LAB_STATE={run.path}"]
+        words = [
+            "linux.uml",
+            f"mem={memory_bytes >> 20}M",
+            "root=/dev/root",
+            "rootfstype=hostfs",
+            "rootflags=/",
+            "ro",
+            # console 0 is the kernel's, 1 and 2 the command's output and errors
+            "con=null",
+            "con0=null,fd:1",
+            f"con1=null,fd:{out}",
+            f"con2=null,fd:{err}",
+            f"uml_dir={run.path}/",
+            "umid=uml",
+            "panic=1",
+            f"init={GUEST}/init",
+            f"LAB_STATE={run.path}",
+        ]
         if options.persist:
             words.insert(1, f"ubd0={options.persist.resolve()}")
-        environment = {"PATH": os.environ.get("PATH", "/usr/bin:/bin"), "HOME": str(run.path),
-                       "TMPDIR": _memory_directory(memory_bytes)} | _preload(run)
+        environment = {
+            "PATH": os.environ.get("PATH", "/usr/bin:/bin"),
+            "HOME": str(run.path),
+            "TMPDIR": _memory_directory(memory_bytes),
+        } | _preload(run)
         with run.kernel_log.open("wb") as log:
-            return subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-                                    pass_fds=[out, err], env=environment, start_new_session=True)
+            return subprocess.Popen(
+                words,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                pass_fds=[out, err],
+                env=environment,
+                start_new_session=True,
+            )

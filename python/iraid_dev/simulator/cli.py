@@ -50,8 +50,9 @@ class Program:
 
     def fails(self, case: Case) -> str | None:
         """What fails in one seed with some steps left out; None if nothing does."""
-        result = subprocess.run(self.command(*case.arguments(), "--quiet", "--limit", "10"), text=True,
-                                capture_output=True, check=False)
+        result = subprocess.run(
+            self.command(*case.arguments(), "--quiet", "--limit", "10"), text=True, capture_output=True, check=False
+        )
         found = FAILED.search(result.stdout)
         return found[2] if found else None
 
@@ -79,10 +80,20 @@ class Case:
 
 
 def build(mutants: bool, quiet: bool) -> Path:
-    directory = Path(os.environ.get("IRAID_SIMULATE_DIR", ROOT)) / (
-        "build-mutants" if mutants else "build-simulate")
-    configure = ["cmake", "-G", "Ninja", "-S", str(ROOT), "-B", str(directory), "-DCMAKE_BUILD_TYPE=RelWithDebInfo",
-                 "-DIRAID_TCMU=OFF", "-DIRAID_NBDKIT=OFF", f"-DIRAID_MUTANTS={'ON' if mutants else 'OFF'}"]
+    directory = Path(os.environ.get("IRAID_SIMULATE_DIR", ROOT)) / ("build-mutants" if mutants else "build-simulate")
+    configure = [
+        "cmake",
+        "-G",
+        "Ninja",
+        "-S",
+        str(ROOT),
+        "-B",
+        str(directory),
+        "-DCMAKE_BUILD_TYPE=RelWithDebInfo",
+        "-DIRAID_TCMU=OFF",
+        "-DIRAID_NBDKIT=OFF",
+        f"-DIRAID_MUTANTS={'ON' if mutants else 'OFF'}",
+    ]
     if not quiet:
         print(f"simulate: builds {directory.name}", file=sys.stderr, flush=True)
     directory.mkdir(parents=True, exist_ok=True)
@@ -90,8 +101,7 @@ def build(mutants: bool, quiet: bool) -> Path:
     fcntl.flock(lock, fcntl.LOCK_EX)  # until this process ends or is done building
     targets = ["simulate", *(["engine_tests"] if mutants else [])]
     for command in (configure, ["cmake", "--build", str(directory), "--target", *targets]):
-        result = subprocess.run(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                                check=False)
+        result = subprocess.run(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
         if result.returncode != 0:
             print(result.stdout[-4000:], file=sys.stderr)
             sys.exit(f"simulate: `{' '.join(command)}` failed")
@@ -100,6 +110,7 @@ def build(mutants: bool, quiet: bool) -> Path:
 
 
 # --- a failing seed, made small ---
+
 
 def shrink(program: Program, case: Case) -> Case:
     """Leave out as much as can be while it still fails: the tail first, then ever smaller runs of steps."""
@@ -132,8 +143,12 @@ def show(program: Program, seed: int, steps: int) -> None:
     print(f"\nseed {seed}, made small: {left} of {steps} steps")
     print(f"fails with: {program.fails(case)}")
     with tempfile.TemporaryFile("w+") as trace:
-        subprocess.run(program.command(*case.arguments(), "--quiet", "--trace", "--limit", "10"), check=False,
-                       stdout=subprocess.DEVNULL, stderr=trace)
+        subprocess.run(
+            program.command(*case.arguments(), "--quiet", "--trace", "--limit", "10"),
+            check=False,
+            stdout=subprocess.DEVNULL,
+            stderr=trace,
+        )
         trace.seek(0)
         lines = trace.read().splitlines()
     cut = len(lines) - TRACE_LINES
@@ -149,9 +164,11 @@ def show(program: Program, seed: int, steps: int) -> None:
 
 # --- what is asked for ---
 
+
 def run_seeds(program: Program, arguments: argparse.Namespace) -> int:
-    command = program.command("--seeds", arguments.seeds, "--steps", str(arguments.steps),
-                              "--jobs", str(arguments.jobs))
+    command = program.command(
+        "--seeds", arguments.seeds, "--steps", str(arguments.steps), "--jobs", str(arguments.jobs)
+    )
     if arguments.drop:
         command += ["--drop", arguments.drop]
     if arguments.verbose:
@@ -171,10 +188,16 @@ def run_seeds(program: Program, arguments: argparse.Namespace) -> int:
             print(line, end="", flush=True)
             if found := FAILED.match(line.rstrip("\n")):
                 failed.append(int(found[1]))
-    commit = subprocess.run(["git", "-C", str(ROOT), "log", "-1", "--format=%h"], text=True,
-                            capture_output=True, check=False).stdout.strip() or "unknown"
-    print(f"{time.strftime('%Y-%m-%d %H:%M:%S')}, commit {commit}, seeds {arguments.seeds}, "
-          f"{arguments.steps} steps each{', mutant ' + program.mutant if program.mutant else ''}")
+    commit = (
+        subprocess.run(
+            ["git", "-C", str(ROOT), "log", "-1", "--format=%h"], text=True, capture_output=True, check=False
+        ).stdout.strip()
+        or "unknown"
+    )
+    print(
+        f"{time.strftime('%Y-%m-%d %H:%M:%S')}, commit {commit}, seeds {arguments.seeds}, "
+        f"{arguments.steps} steps each{', mutant ' + program.mutant if program.mutant else ''}"
+    )
     if failed and not arguments.verbose and not arguments.drop and arguments.shrink:
         show(program, min(failed), arguments.steps)
     return process.returncode
@@ -193,8 +216,7 @@ class Mutant:
     def listed(cls, line: str) -> Mutant:
         found = re.fullmatch(r"(\S+) +rule (\d+) +(?:level (\d+)|(\w+): (\w+)); .*", line)
         if not found:
-            sys.exit(f"simulate: handler/pure/mutant.h: who catches '{line}'?  "
-                     "Say \"level L\" or \"PROGRAM: TEST\"")
+            sys.exit(f'simulate: handler/pure/mutant.h: who catches \'{line}\'?  Say "level L" or "PROGRAM: TEST"')
         return cls(found[1], found[2], found[3], (found[4], found[5]) if found[4] else None)
 
 
@@ -206,18 +228,29 @@ def mutants(path: Path) -> list[Mutant]:
 def caught_by_seed(path: Path, mutant: Mutant, arguments: argparse.Namespace) -> str | None:
     """The first seed that fails, and how."""
     program = Program(path, mutant.name, mutant.level)
-    result = subprocess.run(program.command("--seeds", f"1..{arguments.within}", "--first", "--quiet", "--limit", "60",
-                                            "--jobs", str(arguments.jobs)),
-                            text=True, capture_output=True, check=False)
+    result = subprocess.run(
+        program.command(
+            "--seeds", f"1..{arguments.within}", "--first", "--quiet", "--limit", "60", "--jobs", str(arguments.jobs)
+        ),
+        text=True,
+        capture_output=True,
+        check=False,
+    )
     found = FAILED.search(result.stdout)
     return f"seed {found[1]:>4}: {found[2][:90]}" if found else None
 
 
 def unit_test_fails(path: Path, program: str, test: str, mutant: str) -> bool:
     """Does the test, run alone, begin and not end well?"""
-    output = subprocess.run([str(path.parent / "unit" / program)], text=True, stdout=subprocess.PIPE,
-                            stderr=subprocess.STDOUT, check=False, timeout=120,
-                            env=os.environ | {"IRAID_MUTANT": mutant, "IRAID_TEST": test}).stdout
+    output = subprocess.run(
+        [str(path.parent / "unit" / program)],
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        check=False,
+        timeout=120,
+        env=os.environ | {"IRAID_MUTANT": mutant, "IRAID_TEST": test},
+    ).stdout
     if f"[ RUN      ] {test}" not in output:
         sys.exit(f"simulate: {program} has no test {test}")
     return f"[       OK ] {test}" not in output
@@ -251,28 +284,48 @@ def run_mutants(path: Path, arguments: argparse.Namespace) -> int:
 
 
 def parse(words: list[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="simulate", description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        prog="simulate", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--seeds", metavar="A..B", help="seeds to run: one number, or a range")
     parser.add_argument("--steps", type=int, default=STEPS, metavar="N", help=f"steps of each run ({STEPS})")
     parser.add_argument("--level", choices=["0", "1", "5", "6", "10"], help="volumes of this level only")
     parser.add_argument("--drop", metavar="LIST", help="leave out these steps: 3,7-12")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, metavar="N", help="worker processes")
-    parser.add_argument("--mutant", metavar="NAME",
-                        help="run with this known mistake in the engine (default of --seeds: 1 to the number of --within)")
+    parser.add_argument(
+        "--mutant",
+        metavar="NAME",
+        help="run with this known mistake in the engine (default of --seeds: 1 to the number of --within)",
+    )
     parser.add_argument("--mutants", action="store_true", help="run all known mistakes: each must be caught")
-    parser.add_argument("--within", type=int, default=SEEDS_PER_MUTANT, metavar="N",
-                        help=f"seeds within which a mutant must be caught ({SEEDS_PER_MUTANT})")
+    parser.add_argument(
+        "--within",
+        type=int,
+        default=SEEDS_PER_MUTANT,
+        metavar="N",
+        help=f"seeds within which a mutant must be caught ({SEEDS_PER_MUTANT})",
+    )
     parser.add_argument("--list-mutants", action="store_true")
-    parser.add_argument("--with", dest="having", action="append", default=[], metavar="NAME",
-                        help="give this ability to all lives; it may be off or rare otherwise")
+    parser.add_argument(
+        "--with",
+        dest="having",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="give this ability to all lives; it may be off or rare otherwise",
+    )
     parser.add_argument("--without", action="append", default=[], metavar="NAME", help="run no life with this ability")
     parser.add_argument("--list-abilities", action="store_true")
     parser.add_argument("--coverage", action="store_true", help="show which states of the engine met which faults")
-    parser.add_argument("--wanted", action="store_true",
-                        help="show what steered lives look for (tests/simulation/sim_wanted.h), after these lives")
+    parser.add_argument(
+        "--wanted",
+        action="store_true",
+        help="show what steered lives look for (tests/simulation/sim_wanted.h), after these lives",
+    )
     parser.add_argument("--first", action="store_true", help="stop at the first seed that fails")
-    parser.add_argument("--verbose", action="count", default=0, help="print the trace; twice: also the commands of members")
+    parser.add_argument(
+        "--verbose", action="count", default=0, help="print the trace; twice: also the commands of members"
+    )
     parser.add_argument("--quiet", action="store_true", help="print no progress and no sums")
     parser.add_argument("--no-shrink", dest="shrink", action="store_false", help="don't make a failing seed small")
     arguments = parser.parse_args(words)
@@ -295,6 +348,10 @@ def main(words: list[str]) -> int:
         return subprocess.run([str(path), "--list-abilities"], check=False).returncode
     if arguments.mutants:
         return run_mutants(path, arguments)
-    abilities = tuple(word for option in ("with", "without") for name in getattr(arguments, {"with": "having"}.get(
-        option, option)) for word in (f"--{option}", name))
+    abilities = tuple(
+        word
+        for option in ("with", "without")
+        for name in getattr(arguments, {"with": "having"}.get(option, option))
+        for word in (f"--{option}", name)
+    )
     return run_seeds(Program(path, arguments.mutant, arguments.level, abilities), arguments)

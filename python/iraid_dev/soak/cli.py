@@ -31,11 +31,14 @@ examples:
 
 def parse(words: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
-        prog="scripts/soak", epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter,
+        prog="scripts/soak",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
         description="Causes random faults under a load that verifies every byte: members are killed, "
-                    "stopped, cut off, slowed, wiped and replaced, two are away for a while, the gateway is "
-                    "killed, scrubs and flushes run. At the end it prints the faults survived, the bytes "
-                    "verified and the longest stall. At the first wrong byte it stops and keeps all logs.")
+        "stopped, cut off, slowed, wiped and replaced, two are away for a while, the gateway is "
+        "killed, scrubs and flushes run. At the end it prints the faults survived, the bytes "
+        "verified and the longest stall. At the first wrong byte it stops and keeps all logs.",
+    )
     add = parser.add_argument
     add("--minutes", type=float, required=True, metavar="N", help="duration; the fault in progress is ended")
     add("--seed", type=int, metavar="S", help="seed of the random choices (default: a new one each time)")
@@ -43,8 +46,11 @@ def parse(words: list[str]) -> argparse.Namespace:
     add("--resume", type=Path, metavar="FILE", help="add this run to those in FILE, which is made if absent")
     where = parser.add_mutually_exclusive_group()
     where.add_argument("--lab", action="store_true", help="in a kernel with LIO, by scripts/lab (default)")
-    where.add_argument("--native", action="store_true",
-                       help="with nbdkit on this machine: faster, but without LIO and without link faults")
+    where.add_argument(
+        "--native",
+        action="store_true",
+        help="with nbdkit on this machine: faster, but without LIO and without link faults",
+    )
     add("--kernel", choices=("uml", "qemu", "host"), default="uml", help="kernel of the lab (default uml)")
     add("--state", type=Path, metavar="DIR", help="keep logs in DIR, also those of a good run")
     add("--no-build", action="store_true", help="do not build")
@@ -60,8 +66,10 @@ def parse(words: list[str]) -> argparse.Namespace:
 
 def commit() -> str:
     def git(*words: str) -> str:
-        return subprocess.run(["git", "-C", str(ROOT), *words], capture_output=True, text=True,
-                              check=False).stdout.strip()
+        return subprocess.run(
+            ["git", "-C", str(ROOT), *words], capture_output=True, text=True, check=False
+        ).stdout.strip()
+
     changed = "+" if git("status", "--porcelain", "--untracked-files=no", "--", "handler") else ""
     return (git("rev-parse", "--short=12", "HEAD") or "unknown") + changed
 
@@ -69,8 +77,19 @@ def commit() -> str:
 def lab_words(given: argparse.Namespace, folder: Path, stage: list[str]) -> list[str]:
     timeout = int(given.minutes * 60) + SETTING_UP_SECONDS_MAX
     state = ["--state", str(given.state)] if given.state else []
-    return [str(SCRIPTS / "lab"), "--kernel", given.kernel, "--timeout", str(timeout), "--share", str(folder),
-            *state, "--", *module_words("iraid_dev.soak.lab"), *stage]
+    return [
+        str(SCRIPTS / "lab"),
+        "--kernel",
+        given.kernel,
+        "--timeout",
+        str(timeout),
+        "--share",
+        str(folder),
+        *state,
+        "--",
+        *module_words("iraid_dev.soak.lab"),
+        *stage,
+    ]
 
 
 def native_words(given: argparse.Namespace, folder: Path, stage: list[str]) -> list[str]:
@@ -109,8 +128,7 @@ def main(words: list[str]) -> int:
         print("soak: the build failed, nothing was run", file=sys.stderr)
         return 1
     seed = given.seed if given.seed is not None else random.SystemRandom().randrange(1 << 32)
-    run = Run(time.strftime("%Y-%m-%d %H:%M"), commit(), seed, "native" if given.native else "lab",
-              level=given.level)
+    run = Run(time.strftime("%Y-%m-%d %H:%M"), commit(), seed, "native" if given.native else "lab", level=given.level)
     folder = Path(tempfile.mkdtemp(prefix="iraid-soak-"))
     stage = [f"{given.minutes:g}", str(seed), run.commit, run.date, str(run.level), str(folder / RESULT)]
     status = run_stage((native_words if given.native else lab_words)(given, folder, stage))
@@ -122,6 +140,8 @@ def main(words: list[str]) -> int:
     if run.good:
         subprocess.run(["rm", "-rf", str(folder)], check=True)
     else:
-        print(f"soak: what is known of this run is in {folder}"
-              + ("" if given.native else ", the lab's logs are where it said"))
+        print(
+            f"soak: what is known of this run is in {folder}"
+            + ("" if given.native else ", the lab's logs are where it said")
+        )
     return 0 if run.good else 1

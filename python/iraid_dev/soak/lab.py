@@ -77,9 +77,11 @@ class LabStage:
         while True:
             self.wait(lambda: at_rest(self.status()), "all members to be in sync", SETTLE_SECONDS_MAX)
             end, rounds = time.monotonic() + REST_SECONDS, self.watch.prober.rounds + PROBES
-            self.wait(lambda: not at_rest(self.status())
-                      or (time.monotonic() > end and self.watch.prober.rounds >= rounds),  # noqa: B023
-                      "the load to go on", 200)
+            self.wait(
+                lambda: not at_rest(self.status()) or (time.monotonic() > end and self.watch.prober.rounds >= rounds),  # noqa: B023
+                "the load to go on",
+                200,
+            )
             if at_rest(self.status()):
                 return
 

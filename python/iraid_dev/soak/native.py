@@ -55,8 +55,9 @@ class NativeStage:
         self.gateway = Gateway(self.folder / "gateway", self.sockets)
         self.gateway.start()
         self.roles, self.free = list(range(MEMBERS[self.level])), MEMBERS[self.level]
-        self.gateway.create("soak", [self.farm.member(number) for number in self.roles], self.level, "16K",
-                            "--give-up", "2")
+        self.gateway.create(
+            "soak", [self.farm.member(number) for number in self.roles], self.level, "16K", "--give-up", "2"
+        )
         self.gateway.configure("soak", assembly_wait_seconds=2)
         self.gateway.must("stop", "soak")
         self._serve()
@@ -161,8 +162,13 @@ class NativeStage:
         self.farm.resize_file(old, 0)
         self.farm.resize_file(old, MEMBER_BYTES)
         self.farm.restart(old)
-        call(self.served.control, "member.replace", name="soak", member=self.farm.member(old),
-             device=self.farm.member(new))
+        call(
+            self.served.control,
+            "member.replace",
+            name="soak",
+            member=self.farm.member(old),
+            device=self.farm.member(new),
+        )
         self.roles[role], self.free = new, old
 
     def gateway_killed(self, chance: random.Random) -> None:

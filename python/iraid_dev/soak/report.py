@@ -1,7 +1,7 @@
 """What soak runs found out: one JSON file per run, or one that goes on over several (--resume).
 
-    {"runs": [{"date", "commit", "seed", "where", "level", "seconds", "verified_bytes", "written_bytes",
-               "faults": {"member killed": {"times", "longest_seconds"}}, "errors": [...], "ended": true}]}
+{"runs": [{"date", "commit", "seed", "where", "level", "seconds", "verified_bytes", "written_bytes",
+           "faults": {"member killed": {"times", "longest_seconds"}}, "errors": [...], "ended": true}]}
 """
 
 from __future__ import annotations
@@ -81,10 +81,14 @@ def table(runs: list[Run]) -> str:
     lines.append("")
     for run in runs:
         state = "clean" if run.good else "NOT CLEAN" if run.errors else "cut short"
-        lines.append(f"{run.date}  commit {run.commit}  seed {run.seed}  {run.where}  "
-                     f"level {run.level}  {run.seconds / 60:.1f} min  {state}")
-    lines.append(f"together: {sum(run.seconds for run in runs) / 3600:.2f} hours, "
-                 f"{sum(run.written_bytes for run in runs) / 1e9:.2f} GB written, "
-                 f"{sum(run.verified_bytes for run in runs) / 1e9:.2f} GB verified, {len(errors)} errors")
+        lines.append(
+            f"{run.date}  commit {run.commit}  seed {run.seed}  {run.where}  "
+            f"level {run.level}  {run.seconds / 60:.1f} min  {state}"
+        )
+    lines.append(
+        f"together: {sum(run.seconds for run in runs) / 3600:.2f} hours, "
+        f"{sum(run.written_bytes for run in runs) / 1e9:.2f} GB written, "
+        f"{sum(run.verified_bytes for run in runs) / 1e9:.2f} GB verified, {len(errors)} errors"
+    )
     lines += [f"error: {error}" for error in errors]
     return "\n".join(lines)

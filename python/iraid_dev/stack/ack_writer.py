@@ -67,8 +67,8 @@ def fill(buffer: mmap.mmap, slot: int, sequence: int, body: bytes) -> None:
     for sector in range(len(buffer) // SECTOR):
         start = sector * SECTOR
         HEADER.pack_into(buffer, start, MAGIC, slot, sector, sequence, run)
-        buffer[start + HEADER.size:start + SECTOR - CHECKSUM.size] = body
-        checksum = zlib.crc32(buffer[start:start + SECTOR - CHECKSUM.size])
+        buffer[start + HEADER.size : start + SECTOR - CHECKSUM.size] = body
+        checksum = zlib.crc32(buffer[start : start + SECTOR - CHECKSUM.size])
         CHECKSUM.pack_into(buffer, start + SECTOR - CHECKSUM.size, checksum)
 
 
@@ -123,8 +123,7 @@ class Load:
         self.first.set()
 
     def run(self) -> dict[str, object]:
-        workers = [threading.Thread(target=self.worker, args=(number,))
-                   for number in range(self.given.depth)]
+        workers = [threading.Thread(target=self.worker, args=(number,)) for number in range(self.given.depth)]
         self.last = time.monotonic()
         for worker in workers:
             worker.start()
@@ -132,12 +131,15 @@ class Load:
         print("writing", flush=True)
         for worker in workers:
             worker.join()
-        return {"writes": self.writes, "errors": self.errors,
-                "longest_seconds": round(self.longest, 3), "gap_seconds": round(self.gap, 3)}
+        return {
+            "writes": self.writes,
+            "errors": self.errors,
+            "longest_seconds": round(self.longest, 3),
+            "gap_seconds": round(self.gap, 3),
+        }
 
 
-def sector_fault(data: memoryview, slot: int, sector: int, issued: int, acknowledged: int
-                 ) -> str | None:
+def sector_fault(data: memoryview, slot: int, sector: int, issued: int, acknowledged: int) -> str | None:
     """What is wrong with one sector."""
     magic, its_slot, its_sector, sequence, _ = HEADER.unpack_from(data)
     if acknowledged == 0 and issued == 0:
@@ -146,8 +148,7 @@ def sector_fault(data: memoryview, slot: int, sector: int, issued: int, acknowle
         return None  # the first write of this slot was never acknowledged
     if magic != MAGIC:
         return f"holds no write, acknowledged was {acknowledged}"
-    if CHECKSUM.unpack_from(data, SECTOR - CHECKSUM.size)[0] != zlib.crc32(
-            data[:SECTOR - CHECKSUM.size]):
+    if CHECKSUM.unpack_from(data, SECTOR - CHECKSUM.size)[0] != zlib.crc32(data[: SECTOR - CHECKSUM.size]):
         return f"is damaged (says sequence {sequence})"
     if (its_slot, its_sector) != (slot, sector):
         return f"holds slot {its_slot} sector {its_sector}"
@@ -172,16 +173,14 @@ def check(given: argparse.Namespace) -> dict[str, object]:
             continue
         view = memoryview(buffer)
         for sector in range(given.slot_bytes // SECTOR):
-            at = view[sector * SECTOR:(sector + 1) * SECTOR]
+            at = view[sector * SECTOR : (sector + 1) * SECTOR]
             if fault := sector_fault(at, slot, sector, issued, acknowledged):
                 lost.append(f"slot {slot} sector {sector} {fault}")
-    return {"slots": given.slots, "checked": checked, "lost_count": len(lost),
-            "lost": lost[:LOST_SHOWN_MAX]}
+    return {"slots": given.slots, "checked": checked, "lost_count": len(lost), "lost": lost[:LOST_SHOWN_MAX]}
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=("write", "check"))
     parser.add_argument("--device", required=True)
     parser.add_argument("--journal", required=True)

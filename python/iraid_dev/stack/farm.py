@@ -133,8 +133,7 @@ class TargetFarm:
         alike = TargetOptions(size_bytes=size_bytes, **common)  # type: ignore[arg-type]
         chosen = list(options) if options is not None else [alike] * count
         self.targets = [
-            Target(number, option, self.directory / f"member{number}.img")
-            for number, option in enumerate(chosen)
+            Target(number, option, self.directory / f"member{number}.img") for number, option in enumerate(chosen)
         ]
 
     def __enter__(self) -> Self:
@@ -206,9 +205,7 @@ class TargetFarm:
     def add(self, options: TargetOptions | None = None) -> int:
         """One target more; returns its number."""
         number = len(self.targets)
-        target = Target(
-            number, options or self.targets[0].options, self.directory / f"member{number}.img"
-        )
+        target = Target(number, options or self.targets[0].options, self.directory / f"member{number}.img")
         self.targets.append(target)
         self._create([target])
         return number
@@ -319,9 +316,7 @@ class TargetFarm:
         def ready() -> bool:
             assert target.process is not None
             if target.process.poll() is not None:
-                raise FarmError(
-                    f"target {number}: tgtd ended with {target.process.returncode}: {self.log(number)}"
-                )
+                raise FarmError(f"target {number}: tgtd ended with {target.process.returncode}: {self.log(number)}")
             try:
                 shown = self.admin(number, "--mode", "portal", "--op", "show")
             except FarmError:
@@ -342,9 +337,7 @@ class TargetFarm:
         if options.nop_seconds:
             parameters |= {"nop_interval": options.nop_seconds, "nop_count": 5}
         for name, value in parameters.items():
-            self.admin(
-                number, "--mode", "target", "--op", "update", *tid, "--name", name, "--value", str(value)
-            )
+            self.admin(number, "--mode", "target", "--op", "update", *tid, "--name", name, "--value", str(value))
         self.admin(
             number, "--mode", "logicalunit", "--op", "new", *tid, "--lun", str(LUN),
             "--device-type", options.device_type, "--backing-store", str(target.backing),
@@ -415,9 +408,7 @@ def _idle(target: Target) -> bool:
     """Do all threads but the main one sleep?  Those that do I/O wait for work then."""
     assert target.process is not None
     pid = target.process.pid
-    stats = [
-        (task / "stat").read_text() for task in Path(f"/proc/{pid}/task").iterdir() if task.name != str(pid)
-    ]
+    stats = [(task / "stat").read_text() for task in Path(f"/proc/{pid}/task").iterdir() if task.name != str(pid)]
     return all(stat.rpartition(")")[2].split()[0] == "S" for stat in stats)
 
 

@@ -63,8 +63,7 @@ class FaultFarm(TargetFarm):
         run("ip", "-n", space, "addr", "add", f"{network}.2/24", "dev", "eth0")
         run("ip", "-n", space, "link", "set", "eth0", "up")
         run("ip", "-n", space, "link", "set", "lo", "up")
-        return TargetOptions(size_bytes=size_bytes, address=f"{network}.2",
-                             prefix=("ip", "netns", "exec", space))
+        return TargetOptions(size_bytes=size_bytes, address=f"{network}.2", prefix=("ip", "netns", "exec", space))
 
     def add_linked(self) -> int:
         """One more, empty, on a link of its own."""
@@ -157,8 +156,9 @@ class Prober(Pausable):
             out[:] = self.rounds.to_bytes(8, "little") * (PROBE_BYTES // 8)
             if self._timed("write", lambda: os.pwritev(self._file, [out], self.offset)):
                 if self._timed("read", lambda: os.preadv(self._file, [back], self.offset)) and out != back:
-                    self._note(f"wrong bytes: round {int.from_bytes(back[:8], 'little')} was read in round "
-                               f"{self.rounds}")
+                    self._note(
+                        f"wrong bytes: round {int.from_bytes(back[:8], 'little')} was read in round {self.rounds}"
+                    )
         out.release()
         back.release()
 
@@ -214,10 +214,20 @@ class FioLoop(Pausable):
         self._resting.set()  # for whoever waits in pause()
 
     def _one(self) -> None:
-        words = fio_words(self.disk, rw="randwrite", bsrange="4k-64k", iodepth=8, offset=0,
-                          size=self.size_bytes, rate=self.rate, verify_backlog=64, randseed=self.runs)
-        self._process = subprocess.Popen(words, stdin=subprocess.DEVNULL, text=True, stdout=subprocess.PIPE,
-                                         stderr=subprocess.PIPE)
+        words = fio_words(
+            self.disk,
+            rw="randwrite",
+            bsrange="4k-64k",
+            iodepth=8,
+            offset=0,
+            size=self.size_bytes,
+            rate=self.rate,
+            verify_backlog=64,
+            randseed=self.runs,
+        )
+        self._process = subprocess.Popen(
+            words, stdin=subprocess.DEVNULL, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
         try:
             output, said = self._process.communicate(timeout=FIO_SECONDS_MAX)
         except subprocess.TimeoutExpired:
@@ -236,7 +246,7 @@ class FioLoop(Pausable):
     def _count(self, output: str) -> None:
         import json
 
-        job = json.loads(output[output.index("{"):])["jobs"][0]
+        job = json.loads(output[output.index("{") :])["jobs"][0]
         self.verified += job["read"]["io_bytes"]
         self.written += job["write"]["io_bytes"]
         if job["error"]:
@@ -265,8 +275,10 @@ class Seen:
     verified_bytes: int
 
     def line(self, fault: str) -> str:
-        return (f"fault table: {fault:32} longest stall {self.stall_seconds:5.2f} s, {len(self.errors)} errors, "
-                f"{self.verified_bytes / 1e6:6.1f} MB verified")
+        return (
+            f"fault table: {fault:32} longest stall {self.stall_seconds:5.2f} s, {len(self.errors)} errors, "
+            f"{self.verified_bytes / 1e6:6.1f} MB verified"
+        )
 
 
 @dataclass(frozen=True)

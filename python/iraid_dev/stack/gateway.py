@@ -54,8 +54,7 @@ class Volume:
     def export(self) -> None:
         self.iqn = f"iqn.2026-01.org.iraid.test:{self.name}"
         self.portal = f"127.0.0.1:{free_port()}"
-        iraid("export", self.name, "--iqn", self.iqn, "--portal", self.portal,
-              "--acl", initiator.name())
+        iraid("export", self.name, "--iqn", self.iqn, "--portal", self.portal, "--acl", initiator.name())
 
     def login(self) -> Disk:
         if not self.iqn:
@@ -76,12 +75,14 @@ class Volume:
         def reached() -> dict | None:
             status = self.status()
             return status if status["state"] == state else None
+
         return wait_for(reached, f"volume {self.name} to be {state}", seconds)
 
     def wait_resynced(self, seconds: float = 120) -> None:
         def done() -> bool:
             status = self.status()
             return not status["resync"]["running"] and status["regions"]["suspect"] == 0
+
         wait_for(done, f"the resync of volume {self.name}", seconds)
 
 

@@ -45,12 +45,12 @@ class Initiator:
         node = ("iscsiadm", "-m", "node", "-T", iqn, "-p", portal)
         run(*node, "-o", "new")
         run(*node, "--login")
-        devices = wait_for(lambda: (found := _block_devices(iqn))[lun_index:] and found,
-                           f"a disk of {iqn}")
+        devices = wait_for(lambda: (found := _block_devices(iqn))[lun_index:] and found, f"a disk of {iqn}")
         path = f"/dev/{devices[lun_index].name}"
         # The kernel makes the node first, and the entry that tells the size last.
-        wait_for(lambda: Path(path).is_block_device() and Path("/sys/block", devices[lun_index].name, "size").exists(),
-                 path)
+        wait_for(
+            lambda: Path(path).is_block_device() and Path("/sys/block", devices[lun_index].name, "size").exists(), path
+        )
         disk = Disk(iqn, portal, path)
         self._disks.append(disk)
         return disk

@@ -14,18 +14,35 @@ import rtslib_fb as rtslib
 
 from .tools import free_port, run
 
-PARAMETERS = {"InitialR2T": "No", "ImmediateData": "Yes", "MaxRecvDataSegmentLength": "262144",
-              "MaxXmitDataSegmentLength": "262144", "FirstBurstLength": "262144",
-              "MaxBurstLength": "1048576"}
-OPEN_TO_ALL = {"authentication": "0", "generate_node_acls": "1", "demo_mode_write_protect": "0",
-               "cache_dynamic_acls": "1"}
+PARAMETERS = {
+    "InitialR2T": "No",
+    "ImmediateData": "Yes",
+    "MaxRecvDataSegmentLength": "262144",
+    "MaxXmitDataSegmentLength": "262144",
+    "FirstBurstLength": "262144",
+    "MaxBurstLength": "1048576",
+}
+OPEN_TO_ALL = {
+    "authentication": "0",
+    "generate_node_acls": "1",
+    "demo_mode_write_protect": "0",
+    "cache_dynamic_acls": "1",
+}
 
 
 class LioTargets:
     """Context manager over `count` targets with one LUN each, files in `directory` behind them."""
 
-    def __init__(self, directory: Path, count: int, size_bytes: int, *, block_bytes: int = 512,
-                 parameters: dict[str, str] | None = None, attributes: dict[str, str] | None = None):
+    def __init__(
+        self,
+        directory: Path,
+        count: int,
+        size_bytes: int,
+        *,
+        block_bytes: int = 512,
+        parameters: dict[str, str] | None = None,
+        attributes: dict[str, str] | None = None,
+    ):
         self.directory = directory
         self.block_bytes = block_bytes
         self.parameters = PARAMETERS | (parameters or {})
@@ -66,8 +83,8 @@ class LioTargets:
 
     def _storage(self, number: int) -> object:
         return rtslib.FileIOStorageObject(
-            f"{self.directory.name}-m{number}", str(self.backing(number)), size=self.size_bytes,
-            write_back=True)
+            f"{self.directory.name}-m{number}", str(self.backing(number)), size=self.size_bytes, write_back=True
+        )
 
     def _make(self, number: int) -> None:
         storage: Any = self._storage(number)

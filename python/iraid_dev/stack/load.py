@@ -17,10 +17,18 @@ WRITER = Path(__file__).with_name("ack_writer.py")
 
 def fio_words(disk: Disk, **options: object) -> list[str]:
     """`bs="4k"`, `rw="randwrite"`, ...: underscores stay, None leaves an option without a value."""
-    words = ["fio", "--name=load", f"--filename={disk.path}", "--ioengine=libaio", "--direct=1",
-             "--group_reporting=1", "--output-format=json", "--verify=crc32c", "--verify_fatal=1"]
-    words += [f"--{name}" if value is None else f"--{name}={value}"
-              for name, value in options.items()]
+    words = [
+        "fio",
+        "--name=load",
+        f"--filename={disk.path}",
+        "--ioengine=libaio",
+        "--direct=1",
+        "--group_reporting=1",
+        "--output-format=json",
+        "--verify=crc32c",
+        "--verify_fatal=1",
+    ]
+    words += [f"--{name}" if value is None else f"--{name}={value}" for name, value in options.items()]
     return words
 
 
@@ -36,8 +44,9 @@ class Fio:
 
     def __init__(self, disk: Disk, **options: object):
         self.words = fio_words(disk, **options)
-        self.process = subprocess.Popen(self.words, stdin=subprocess.DEVNULL, text=True,
-                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.process = subprocess.Popen(
+            self.words, stdin=subprocess.DEVNULL, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
 
     def running(self) -> bool:
         return self.process.poll() is None
@@ -50,9 +59,8 @@ class Fio:
             raise StackError(f"fio did not end within {seconds:.0f} s") from None
         if self.process.returncode != 0:
             said = output.partition("{")[0]  # what follows are figures
-            raise StackError(f"{' '.join(self.words)}: status {self.process.returncode}\n"
-                             f"{errors}{said}")
-        job = json.loads(output[output.index("{"):])["jobs"][0]
+            raise StackError(f"{' '.join(self.words)}: status {self.process.returncode}\n{errors}{said}")
+        job = json.loads(output[output.index("{") :])["jobs"][0]
         if job["error"] or errors.strip():
             raise StackError(f"fio: error {job['error']}\n{errors}")
         longest = max(job[way]["clat_ns"]["max"] for way in ("read", "write")) / 1e9
@@ -67,15 +75,25 @@ class Fio:
 class AckWriter:
     """ack_writer.py in the background: writes, and keeps a journal of what was acknowledged."""
 
-    def __init__(self, disk: Disk, journal: Path, *, slot_bytes: int, slots: int, seconds: float,
-                 depth: int = 8):
+    def __init__(self, disk: Disk, journal: Path, *, slot_bytes: int, slots: int, seconds: float, depth: int = 8):
         self.disk, self.journal = disk, journal
-        self.shape = ["--device", disk.path, "--journal", str(journal),
-                      "--slot-bytes", str(slot_bytes), "--slots", str(slots)]
+        self.shape = [
+            "--device",
+            disk.path,
+            "--journal",
+            str(journal),
+            "--slot-bytes",
+            str(slot_bytes),
+            "--slots",
+            str(slots),
+        ]
         self.process = subprocess.Popen(
-            [sys.executable, "-u", str(WRITER), "write", *self.shape,
-             "--depth", str(depth), "--seconds", str(seconds)],
-            stdin=subprocess.DEVNULL, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            [sys.executable, "-u", str(WRITER), "write", *self.shape, "--depth", str(depth), "--seconds", str(seconds)],
+            stdin=subprocess.DEVNULL,
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
         assert self.process.stdout is not None
         first = self.process.stdout.readline()
         if first.strip() != "writing":
@@ -87,9 +105,13 @@ class AckWriter:
 
     def check(self, seconds: float = 200) -> dict[str, Any]:
         """Reads all back: {"slots", "checked", "lost": [...]}"""
-        process = subprocess.Popen([sys.executable, str(WRITER), "check", *self.shape],
-                                   stdin=subprocess.DEVNULL, text=True, stdout=subprocess.PIPE,
-                                   stderr=subprocess.PIPE)
+        process = subprocess.Popen(
+            [sys.executable, str(WRITER), "check", *self.shape],
+            stdin=subprocess.DEVNULL,
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
         return self._answer(process, seconds)
 
     @staticmethod

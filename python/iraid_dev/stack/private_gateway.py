@@ -116,9 +116,15 @@ class Process:
         self.log = log
         self.words = [str(word) for word in words]
         with log.open("ab") as output:
-            self.popen = subprocess.Popen(self.words, stdin=subprocess.DEVNULL, stdout=output,
-                                          stderr=output, env=environment, start_new_session=True,
-                                          preexec_fn=die_with_parent)
+            self.popen = subprocess.Popen(
+                self.words,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                env=environment,
+                start_new_session=True,
+                preexec_fn=die_with_parent,
+            )
 
     @property
     def pid(self) -> int:
@@ -150,10 +156,8 @@ class Process:
         except subprocess.TimeoutExpired:
             self.popen.send_signal(signal.SIGABRT)
             self.popen.wait()
-            raise AssertionError(
-                f"{self.words[0]} did not end within {END_SECONDS_MAX:g} s:\n{self.said()}") from None
-        assert self.popen.returncode == status, (
-            f"{self.words[0]} ended with {self.popen.returncode}:\n{self.said()}")
+            raise AssertionError(f"{self.words[0]} did not end within {END_SECONDS_MAX:g} s:\n{self.said()}") from None
+        assert self.popen.returncode == status, f"{self.words[0]} ended with {self.popen.returncode}:\n{self.said()}"
         self.check_log()
 
     def check_log(self) -> None:
@@ -221,8 +225,7 @@ class Served:
 
         return wait_until(answer, "nbdkit's control socket")
 
-    def wait_status(self, good: Callable[[dict[str, Any]], object], what: str,
-                    seconds: float = 30.0) -> dict[str, Any]:
+    def wait_status(self, good: Callable[[dict[str, Any]], object], what: str, seconds: float = 30.0) -> dict[str, Any]:
         last: dict[str, Any] = {}
 
         def found() -> bool:
@@ -237,8 +240,7 @@ class Served:
         return last
 
     def wait_resynced(self, seconds: float = 60.0) -> dict[str, Any]:
-        return self.wait_status(lambda status: status["regions"]["suspect"] == 0, "the resync's end",
-                                seconds)
+        return self.wait_status(lambda status: status["regions"]["suspect"] == 0, "the resync's end", seconds)
 
     def stop(self) -> None:
         self._leave()
@@ -309,11 +311,17 @@ class Gateway:
 
     # the command
 
-    def iraid(self, *words: str | Path, prefix: tuple[str, ...] = (),
-              seconds: float = COMMAND_SECONDS_MAX) -> Ran:
+    def iraid(self, *words: str | Path, prefix: tuple[str, ...] = (), seconds: float = COMMAND_SECONDS_MAX) -> Ran:
         command = [*prefix, PYTHON, str(IRAID), *map(str, words)]
-        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                              env=self.environment(), timeout=seconds, check=False)
+        done = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            env=self.environment(),
+            timeout=seconds,
+            check=False,
+        )
         assert "Traceback" not in done.stderr, done.stderr
         return Ran(tuple(map(str, words)), done.returncode, done.stdout, done.stderr)
 
@@ -322,18 +330,22 @@ class Gateway:
         assert ran.status == 0, ran
         return ran
 
-    def create(self, name: str, members: list[str], level: int = 5, chunk: str = "64K",
-               *more: str) -> dict[str, Any]:
-        return self.must("create", name, "--level", str(level), "--chunk", chunk, "--json",
-                         *more, *members).json
+    def create(self, name: str, members: list[str], level: int = 5, chunk: str = "64K", *more: str) -> dict[str, Any]:
+        return self.must("create", name, "--level", str(level), "--chunk", chunk, "--json", *more, *members).json
 
     def status(self, name: str) -> dict[str, Any]:
         return call(self.socket, "volume.status", name=name)
 
     def configuration(self, name: str) -> dict[str, Any]:
         """What holds for a volume, as the handler reads its file; the names are those of the control socket."""
-        ran = subprocess.run([build_folder() / "handler/adapters/iraid-engine", "--print-config", "volume", name],
-                             capture_output=True, text=True, env=self.environment(), timeout=COMMAND_SECONDS_MAX, check=False)
+        ran = subprocess.run(
+            [build_folder() / "handler/adapters/iraid-engine", "--print-config", "volume", name],
+            capture_output=True,
+            text=True,
+            env=self.environment(),
+            timeout=COMMAND_SECONDS_MAX,
+            check=False,
+        )
         assert ran.returncode == 0, ran
         return json.loads(ran.stdout)["values"]
 
@@ -373,6 +385,5 @@ class Gateway:
         shutil.rmtree(self.sockets, ignore_errors=True)
 
     def logs(self) -> str:
-        texts = [f"--- {log.name}\n{log.read_text(errors='replace')}"
-                 for log in sorted(self.folder.glob("*.log"))]
+        texts = [f"--- {log.name}\n{log.read_text(errors='replace')}" for log in sorted(self.folder.glob("*.log"))]
         return "\n".join(texts)

@@ -129,8 +129,7 @@ class Superblock:
     scrub_mismatches: int
 
     def trusts(self, member_uuid: str) -> bool:
-        return any(uuid_ == member_uuid and state == "in sync"
-                   for uuid_, state in zip(self.uuids, self.states))
+        return any(uuid_ == member_uuid and state == "in sync" for uuid_, state in zip(self.uuids, self.states))
 
     @property
     def shape(self) -> Shape:
@@ -217,7 +216,7 @@ def parse_superblock(block: bytes) -> Superblock:
     chunk, block_bytes, region_rows = struct.unpack_from("<3I", block, 148)
     member_bytes, data_bytes, epoch, event = struct.unpack_from("<4Q", block, 160)
     areas = []
-    area_count, = struct.unpack_from("<I", block, 320)
+    (area_count,) = struct.unpack_from("<I", block, 320)
     if area_count not in (4, 5):
         raise NotAMember(f"{area_count} areas")
     for number in range(area_count):
@@ -317,7 +316,9 @@ def _denies(other: Superblock, one: Superblock) -> bool:
     if not one.trusts(other.member_uuid):
         return other.trusts(other.member_uuid) and any(
             0 < known < other.write_counts[other.uuids.index(member)]
-            for member, known in zip(one.uuids, one.write_counts) if one.trusts(member) and other.trusts(member))
+            for member, known in zip(one.uuids, one.write_counts)
+            if one.trusts(member) and other.trusts(member)
+        )
     known = one.write_counts[one.uuids.index(other.member_uuid)]
     if known == 0:
         return other.epoch == one.epoch
@@ -327,6 +328,7 @@ def _denies(other: Superblock, one: Superblock) -> bool:
 
 def _ruling(superblocks: Sequence[Superblock]) -> Superblock:
     """The newest, but not one that a member it relies on never took."""
+
     def in_force(one: Superblock) -> bool:
         return not one.trusts(one.member_uuid) or not any(_denies(other, one) for other in superblocks)
 
@@ -341,13 +343,14 @@ class VolumeReader:
         self.files = [Member(Path(path)) for path in paths]
         found = [(member, member.superblock()) for member in self.files if not self._is_spare(member)]
         newest = max((superblock for _, superblock in found), key=lambda s: s.order)
-        ours = [(member, superblock) for member, superblock in found
-                if superblock.volume_uuid == newest.volume_uuid]
+        ours = [(member, superblock) for member, superblock in found if superblock.volume_uuid == newest.volume_uuid]
         self.members = [member for member, _ in ours]
         self.truth = _ruling([superblock for _, superblock in ours])
-        self.by_role = {self.truth.uuids.index(superblock.member_uuid): member
-                        for member, superblock in ours
-                        if superblock.member_uuid in self.truth.uuids}
+        self.by_role = {
+            self.truth.uuids.index(superblock.member_uuid): member
+            for member, superblock in ours
+            if superblock.member_uuid in self.truth.uuids
+        }
         self.shape = self.truth.shape
         self.data_chunks = self.shape.data_chunks
 
@@ -428,9 +431,12 @@ class VolumeReader:
     def _row(self, maps: dict[int, mmap.mmap], row: int, gone: Collection[int] = ()) -> list[Chunk]:
         """Its chunks by position; None for those of members that are gone."""
         chunk, begin = self.truth.chunk, self.truth.data.offset
-        return [None if role in gone or role not in maps
-                else maps[role][begin + number * chunk : begin + (number + 1) * chunk]
-                for role, number in self.shape.places(row)]
+        return [
+            None
+            if role in gone or role not in maps
+            else maps[role][begin + number * chunk : begin + (number + 1) * chunk]
+            for role, number in self.shape.places(row)
+        ]
 
     def content(self, without: int | Collection[int] | None = None) -> bytearray:
         """The whole volume.  `without`: these members' chunks are made from the others'; by default those
@@ -445,8 +451,7 @@ class VolumeReader:
         maps, row_bytes = self._maps(), self.data_chunks * self.truth.chunk
         out = bytearray(self.size)
         for row in range(self.truth.rows):
-            out[row * row_bytes : (row + 1) * row_bytes] = b"".join(
-                self.shape.data(self._row(maps, row, gone)))
+            out[row * row_bytes : (row + 1) * row_bytes] = b"".join(self.shape.data(self._row(maps, row, gone)))
         return out
 
     def wrong_rows(self) -> list[int]:
@@ -471,5 +476,4 @@ class VolumeReader:
     def flagged(self, flag: int, roles: Sequence[int] | None = None) -> set[int]:
         """Regions that have the flag on any of these members."""
         chosen = self.by_role if roles is None else roles
-        return {region for role in chosen
-                for region, flags in enumerate(self.by_role[role].flags()) if flags & flag}
+        return {region for role in chosen for region, flags in enumerate(self.by_role[role].flags()) if flags & flag}

@@ -21,8 +21,7 @@ PORTALS = 2
 class ReferenceLun:
     """Context manager: one target, one LUN, two portals, ACLs of the initiators named."""
 
-    def __init__(self, directory: Path, size_bytes: int, initiators: tuple[str, ...], *,
-                 block_bytes: int = 512):
+    def __init__(self, directory: Path, size_bytes: int, initiators: tuple[str, ...], *, block_bytes: int = 512):
         self.directory = directory
         self.size_bytes = size_bytes
         self.initiators = initiators
@@ -45,8 +44,8 @@ class ReferenceLun:
 
     def _start(self) -> None:
         storage = rtslib.FileIOStorageObject(
-            self.directory.name, str(self.directory / "reference.img"), size=self.size_bytes,
-            write_back=True)
+            self.directory.name, str(self.directory / "reference.img"), size=self.size_bytes, write_back=True
+        )
         self._made.append(storage)
         storage.set_attribute("block_size", str(self.block_bytes))
         for attribute in ("emulate_tpu", "emulate_tpws"):

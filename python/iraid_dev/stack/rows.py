@@ -129,8 +129,11 @@ class Shape:
         length = max(len(chunk or b"") for chunk in chunks)
         # What the missing ones add up to, plainly and weighed
         plain = None if p is None else xor([p, *(chunk for _, chunk in known)], length)
-        weighed = None if q is None or (len(missing) == 1 and plain is not None) else xor(
-            [q, *(scaled(power(number), chunk) for number, chunk in known)], length)
+        weighed = (
+            None
+            if q is None or (len(missing) == 1 and plain is not None)
+            else xor([q, *(scaled(power(number), chunk) for number, chunk in known)], length)
+        )
         if len(missing) == 1 and plain is not None:
             data[missing[0]] = plain
         elif len(missing) == 1 and weighed is not None:

@@ -39,7 +39,11 @@ class Runner:
         with self.output.open("ab") as output:
             self.process = subprocess.Popen(
                 ["tcmu-runner", f"--handler-path={self.folder}"],
-                stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True)
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
         self.wait_until_ready()
 
     def wait_until_ready(self) -> None:
@@ -52,8 +56,9 @@ class Runner:
     def _alive(self) -> bool:
         assert self.process is not None
         if self.process.poll() is not None:
-            raise StackError(f"tcmu-runner ended with {self.process.returncode}: "
-                             f"{self.output.read_text(errors='replace')[-2000:]}")
+            raise StackError(
+                f"tcmu-runner ended with {self.process.returncode}: {self.output.read_text(errors='replace')[-2000:]}"
+            )
         return True
 
     def kill(self) -> None:
@@ -84,5 +89,6 @@ class Runner:
             ACTIVATION.unlink()
             bus = dbus.SystemBus(private=True)
             bus.get_object("org.freedesktop.DBus", "/org/freedesktop/DBus").ReloadConfig(
-                dbus_interface="org.freedesktop.DBus")
+                dbus_interface="org.freedesktop.DBus"
+            )
             bus.close()

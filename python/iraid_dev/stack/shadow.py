@@ -51,8 +51,7 @@ class Write:
 
     def replaced_by(self, other: Write, before: int) -> bool:
         """`other` began after this one had ended, and had itself ended before `before`."""
-        return (self.done is not None and self.done < other.submitted
-                and other.done is not None and other.done < before)
+        return self.done is not None and self.done < other.submitted and other.done is not None and other.done < before
 
 
 class Shadow:
@@ -96,8 +95,11 @@ class Shadow:
         oldest = min(self._reads, default=write.submitted)
         first, last = self._split(offset), self._split(offset + len(data))
         for index in range(first, last):
-            kept = [old for old in self._writes[index]
-                    if not any(old.replaced_by(other, oldest) for other in self._writes[index])]
+            kept = [
+                old
+                for old in self._writes[index]
+                if not any(old.replaced_by(other, oldest) for other in self._writes[index])
+            ]
             self._writes[index] = (*kept, write)
         return write
 
@@ -113,8 +115,7 @@ class Shadow:
         """None, or what is wrong with what was read."""
         self._reads.discard(began)
         for begin, end, writes in self._ranges(offset, offset + len(data)):
-            legal = [write for write in writes
-                     if not any(write.replaced_by(other, began) for other in writes)]
+            legal = [write for write in writes if not any(write.replaced_by(other, began) for other in writes)]
             # Compares as memory does, and without a copy; two memoryviews compare item by item.
             if any(data.startswith(write.part(begin, end), begin - offset) for write in legal):
                 continue
@@ -124,8 +125,7 @@ class Shadow:
         return None
 
     @staticmethod
-    def _blocks_fault(begin: int, got: bytearray, legal: list[Write],
-                      writes: tuple[Write, ...]) -> str | None:
+    def _blocks_fault(begin: int, got: bytearray, legal: list[Write], writes: tuple[Write, ...]) -> str | None:
         for at in range(0, len(got), BLOCK_BYTES):
             block = memoryview(got)[at : at + BLOCK_BYTES]
             place = begin + at
@@ -184,8 +184,10 @@ class Stats:
         return self.reads + self.writes + self.flushes
 
     def __str__(self) -> str:
-        return (f"{self.longest_seconds:.2f} s ({self.longest}) of {self.reads} reads, "
-                f"{self.writes} writes, {self.flushes} flushes")
+        return (
+            f"{self.longest_seconds:.2f} s ({self.longest}) of {self.reads} reads, "
+            f"{self.writes} writes, {self.flushes} flushes"
+        )
 
 
 @functools.cache
@@ -200,10 +202,19 @@ class Load:
     A quarter of them falls into a window of 1 MiB, so that they overlap.  `span` limits where they go.
     """
 
-    def __init__(self, handle: nbd.NBD, shadow: Shadow, seed: int, *, depth: int = 32,
-                 request_bytes_max: int = REQUEST_BYTES_MAX, read_share: float = 0.4,
-                 fua_share: float = 0.1, flush_share: float = 0.03,
-                 span: tuple[int, int] | None = None):
+    def __init__(
+        self,
+        handle: nbd.NBD,
+        shadow: Shadow,
+        seed: int,
+        *,
+        depth: int = 32,
+        request_bytes_max: int = REQUEST_BYTES_MAX,
+        read_share: float = 0.4,
+        fua_share: float = 0.1,
+        flush_share: float = 0.03,
+        span: tuple[int, int] | None = None,
+    ):
         self.handle, self.shadow, self.depth = handle, shadow, depth
         self.random = random.Random(seed)
         self.pool = _pool()

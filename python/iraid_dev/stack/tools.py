@@ -43,8 +43,9 @@ def wait_for(found: Callable[[], Value | None], what: str, seconds: float = 30.0
 def run(*words: str | Path, seconds: float = COMMAND_SECONDS_MAX) -> str:
     """Standard output of a command that must succeed."""
     command = [str(word) for word in words]
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                          timeout=seconds, check=False)
+    done = subprocess.run(
+        command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=seconds, check=False
+    )
     if done.returncode != 0:
         raise StackError(f"{' '.join(command)}: status {done.returncode}\n{done.stdout}{done.stderr}")
     return done.stdout
@@ -52,9 +53,15 @@ def run(*words: str | Path, seconds: float = COMMAND_SECONDS_MAX) -> str:
 
 def attempt(*words: str | Path, seconds: float = COMMAND_SECONDS_MAX) -> tuple[int, str]:
     """Status and all output of a command that may fail."""
-    done = subprocess.run([str(word) for word in words], stdin=subprocess.DEVNULL, text=True,
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=seconds,
-                          check=False)
+    done = subprocess.run(
+        [str(word) for word in words],
+        stdin=subprocess.DEVNULL,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        timeout=seconds,
+        check=False,
+    )
     return done.returncode, done.stdout
 
 

@@ -71,8 +71,9 @@ class Stack:
 
     # --- backends ---
 
-    def targets(self, name: str, count: int, size_bytes: int, *, used: bool = False,
-                kind: type[LioTargets] = LioTargets) -> LioTargets:
+    def targets(
+        self, name: str, count: int, size_bytes: int, *, used: bool = False, kind: type[LioTargets] = LioTargets
+    ) -> LioTargets:
         """`used`: with random contents, as disks have that were something else before."""
         made = kind(MEMORY / f"iraid-{name}", count, size_bytes)
         if used:
@@ -114,8 +115,7 @@ class Stack:
 
     def create(self, name: str, level: str, members: list[str]) -> int:
         """Makes a volume.  Returns its size."""
-        answer = json.loads(self.command(
-            IRAID, "create", name, "--level", level, "--chunk", "64K", "--json", *members))
+        answer = json.loads(self.command(IRAID, "create", name, "--level", level, "--chunk", "64K", "--json", *members))
         for warning in answer["warnings"]:
             self.progress.say(f"warning: {warning}")
         return int(answer["size_bytes"])
@@ -141,6 +141,7 @@ class Stack:
                 shown[0] = now
                 self.say_resync(name)
             return False
+
         wait_for(done, f"the resync of volume {name}", RESYNC_SECONDS_MAX)
 
     # --- LIO, by targetcli alone ---
@@ -150,12 +151,13 @@ class Stack:
 
     def export(self, export: Export, *, shown: bool = True) -> None:
         group = f"/iscsi/{export.iqn}/tpg1"
-        parameters = " ".join(f"{name}={value}"
-                              for name, value in export_plan.GROUP_PARAMETERS.items())
+        parameters = " ".join(f"{name}={value}" for name, value in export_plan.GROUP_PARAMETERS.items())
         sectors = export_plan.TRANSFER_BYTES_MAX // BLOCK_512
-        control = (f"max_data_area_mb={export_plan.DATA_AREA_MIB},"
-                   f"data_pages_per_blk={export_plan.DATA_PAGES_PER_BLOCK},"
-                   f"cmd_ring_size_mb={export_plan.COMMAND_RING_MIB}")
+        control = (
+            f"max_data_area_mb={export_plan.DATA_AREA_MIB},"
+            f"data_pages_per_blk={export_plan.DATA_PAGES_PER_BLOCK},"
+            f"cmd_ring_size_mb={export_plan.COMMAND_RING_MIB}"
+        )
         output = self.targetcli(
             f"/backstores/user:iraid create name={export.volume} size={export.size_bytes} "
             f"cfgstring={export.volume} hw_max_sectors={sectors} control={control}",
@@ -164,17 +166,17 @@ class Stack:
             f"{group} set attribute default_cmdsn_depth={export_plan.QUEUE_DEPTH}",
             f"{group}/luns create /backstores/user:iraid/{export.volume}",
             f"{group}/acls create {initiator.name()}",
-            f"{group}/portals create 127.0.0.1 {export.port}", shown=shown)
+            f"{group}/portals create 127.0.0.1 {export.port}",
+            shown=shown,
+        )
         made = TARGETS / export.iqn / "tpgt_1"
-        for path in (made / "lun/lun_0", made / "acls" / initiator.name() / "lun_0",
-                     made / "np" / export.portal):
+        for path in (made / "lun/lun_0", made / "acls" / initiator.name() / "lun_0", made / "np" / export.portal):
             if not path.exists():
                 raise StackError(f"targetcli did not make {path.relative_to(TARGETS)}:\n{output}")
         self._exports.append(export)
 
     def unexport(self, export: Export) -> None:
-        output = self.targetcli(f"/iscsi delete {export.iqn}",
-                                f"/backstores/user:iraid delete {export.volume}")
+        output = self.targetcli(f"/iscsi delete {export.iqn}", f"/backstores/user:iraid delete {export.volume}")
         if (TARGETS / export.iqn).exists():
             raise StackError(f"targetcli did not delete {export.iqn}:\n{output}")
         self._exports.remove(export)
@@ -187,10 +189,18 @@ class Stack:
         """
         for line in lines if shown else ():
             self.progress.say(f"targetcli> {line}")
-        text = "\n".join(["set global auto_add_default_portal=false",
-                          "set global auto_save_on_exit=false", *lines]) + "\n"
-        done = subprocess.run(["targetcli"], input=text, text=True, stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT, timeout=COMMAND_SECONDS_MAX, check=False)
+        text = (
+            "\n".join(["set global auto_add_default_portal=false", "set global auto_save_on_exit=false", *lines]) + "\n"
+        )
+        done = subprocess.run(
+            ["targetcli"],
+            input=text,
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=COMMAND_SECONDS_MAX,
+            check=False,
+        )
         with (self.log_folder / "targetcli").open("a") as log:
             log.write(f"{text}\n{done.stdout}\n")
         if done.returncode != 0:
@@ -202,8 +212,7 @@ class Stack:
     def login(self, export: Export) -> Disk:
         disk = self.login_to(export.iqn, export.portal)
         if disk.size_bytes != export.size_bytes:
-            raise StackError(f"{disk.path} has {disk.size_bytes} bytes, "
-                             f"volume {export.volume} has {export.size_bytes}")
+            raise StackError(f"{disk.path} has {disk.size_bytes} bytes, volume {export.volume} has {export.size_bytes}")
         return disk
 
     def login_to(self, iqn: str, portal: str) -> Disk:

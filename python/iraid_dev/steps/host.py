@@ -53,8 +53,9 @@ def take_over(progress: Progress, inside: Report, status: int) -> None:
         return
     if all(step.ok for step in inside.steps):
         with progress.step("The lab"):
-            raise Failure(f"scripts/lab ended with status {status}"
-                          + ("" if inside.steps else " before anything ran inside"))
+            raise Failure(
+                f"scripts/lab ended with status {status}" + ("" if inside.steps else " before anything ran inside")
+            )
     raise Failure
 
 
@@ -72,13 +73,20 @@ def show_logs(report: Report) -> None:
 def commit() -> str:
     """Empty where there is no git."""
     try:
-        done = subprocess.run(["git", "-C", str(ROOT), "describe", "--always", "--dirty"],
-                              capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            ["git", "-C", str(ROOT), "describe", "--always", "--dirty"], capture_output=True, text=True, check=False
+        )
     except FileNotFoundError:
         return ""
     return done.stdout.strip()
 
 
 def processor() -> str:
-    return next((line.partition(":")[2].strip() for line in Path("/proc/cpuinfo").read_text().splitlines()
-                 if line.startswith("model name")), "unknown CPU")
+    return next(
+        (
+            line.partition(":")[2].strip()
+            for line in Path("/proc/cpuinfo").read_text().splitlines()
+            if line.startswith("model name")
+        ),
+        "unknown CPU",
+    )

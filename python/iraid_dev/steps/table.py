@@ -19,7 +19,7 @@ def steps_table(report: Report) -> str:
     for step in report.steps:
         result = "ok" if step.ok else "FAILED"
         lines.append(f"{step.name:<{name_width}}  {result:<6}  {step.seconds:6.1f} s")
-        for text in step.detail.splitlines()[:1 if step.ok else FAILURE_LINES]:
+        for text in step.detail.splitlines()[: 1 if step.ok else FAILURE_LINES]:
             lines += textwrap.wrap(text, width, initial_indent="    ", subsequent_indent="    ")[:4]
     return "\n".join(lines)
 

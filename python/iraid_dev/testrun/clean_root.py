@@ -33,9 +33,12 @@ ENTER = Path(__file__).with_name("enter-root")
 CLONE = "root/iraid"
 # The base system, of which Debian says that no package need name it, and apt.
 VARIANT = "apt"
-NEEDED = {"mmdebstrap": "mmdebstrap: run scripts/deps --long, or apt-get install mmdebstrap",
-          "git": "git, which copies what is committed: apt-get install git",
-          "unshare": "unshare: apt-get install util-linux", "setpriv": "setpriv: apt-get install util-linux"}
+NEEDED = {
+    "mmdebstrap": "mmdebstrap: run scripts/deps --long, or apt-get install mmdebstrap",
+    "git": "git, which copies what is committed: apt-get install git",
+    "unshare": "unshare: apt-get install util-linux",
+    "setpriv": "setpriv: apt-get install util-linux",
+}
 FREE_BYTES_MIN = 5 << 30
 SUM = re.compile(r"^\d+ passed, \d+ failed, \d+ skipped$")
 
@@ -53,14 +56,18 @@ def parse(words: list[str]) -> list[str]:
     """What is given to the scripts/test inside: all behind --.  Before it only --clean-root means something."""
     own, inner = words, []
     if "--" in words:
-        own, inner = words[:words.index("--")], words[words.index("--") + 1:]
+        own, inner = words[: words.index("--")], words[words.index("--") + 1 :]
     for word in own:
         if word != "--clean-root":
-            raise LabError(f"'{word}' does not go with --clean-root; what the scripts/test inside is to get stands "
-                           f"behind --: scripts/test --clean-root -- {word}")
+            raise LabError(
+                f"'{word}' does not go with --clean-root; what the scripts/test inside is to get stands "
+                f"behind --: scripts/test --clean-root -- {word}"
+            )
     for word in inner:
         if word in ("--clean-root", "--no-deps"):
-            raise LabError(f"'{word}' makes no sense inside: a clean root has no packages, and is no place to make another")
+            raise LabError(
+                f"'{word}' makes no sense inside: a clean root has no packages, and is no place to make another"
+            )
     return inner
 
 
@@ -72,15 +79,19 @@ def check() -> None:
             raise LabError(f"--clean-root needs {remedy}")
     free = shutil.disk_usage(cache_directory()).free
     if free < FREE_BYTES_MIN:
-        raise LabError(f"{cache_directory()} has {free >> 20} MiB free, and a clean root with two builds takes up to "
-                       f"{FREE_BYTES_MIN >> 20} MiB; make room")
+        raise LabError(
+            f"{cache_directory()} has {free >> 20} MiB free, and a clean root with two builds takes up to "
+            f"{FREE_BYTES_MIN >> 20} MiB; make room"
+        )
 
 
 def git(*words: str) -> str:
     done = subprocess.run(["git", "-C", str(ROOT), *words], capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        raise LabError(f"'git {' '.join(words)}' failed: {done.stderr.strip()[-400:]}; --clean-root tests what is "
-                       f"committed in {ROOT}")
+        raise LabError(
+            f"'git {' '.join(words)}' failed: {done.stderr.strip()[-400:]}; --clean-root tests what is "
+            f"committed in {ROOT}"
+        )
     return done.stdout.strip()
 
 
@@ -124,9 +135,19 @@ class CleanRoot:
         (setup / "apt.conf").write_text("\n".join(clean_debian.apt_options()) + "\n")
         (setup / "sources.list").write_text("\n".join(sources) + "\n")
         over_tls = ["--include=ca-certificates"] if any(" https:" in line for line in sources) else []
-        self._must("mmdebstrap", self._isolated(
-            "mmdebstrap", "--mode=root", f"--variant={VARIANT}", *over_tls, f"--aptopt={setup / 'apt.conf'}",
-            clean_debian.code_name(), str(self.root), str(setup / "sources.list")))
+        self._must(
+            "mmdebstrap",
+            self._isolated(
+                "mmdebstrap",
+                "--mode=root",
+                f"--variant={VARIANT}",
+                *over_tls,
+                f"--aptopt={setup / 'apt.conf'}",
+                clean_debian.code_name(),
+                str(self.root),
+                str(setup / "sources.list"),
+            ),
+        )
         for name in ("resolv.conf", "hosts"):  # how names are found is the network's, not the system's
             shutil.copyfile(Path("/etc") / name, self.root / "etc" / name)
         # What a package's installation would start would run beside this machine's own.
@@ -142,9 +163,15 @@ class CleanRoot:
     def test(self, options: list[str]) -> tuple[int, str]:
         """Status of scripts/test in there, and its last line."""
         last = ""
-        process = subprocess.Popen(self._isolated(str(ENTER), str(self.root), f"/{CLONE}/scripts/test", *options),
-                                   stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                                   text=True, errors="replace", start_new_session=True)
+        process = subprocess.Popen(
+            self._isolated(str(ENTER), str(self.root), f"/{CLONE}/scripts/test", *options),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            start_new_session=True,
+        )
         try:
             assert process.stdout
             for line in process.stdout:
@@ -160,8 +187,14 @@ class CleanRoot:
     def keep_results(self, where: Path) -> None:
         made = self.root / CLONE / "build/test-results"
         if made.is_dir():
-            shutil.copytree(made, where, symlinks=True, ignore=lambda folder, names: [
-                name for name in names if not (Path(folder, name).is_dir() or Path(folder, name).is_file())])
+            shutil.copytree(
+                made,
+                where,
+                symlinks=True,
+                ignore=lambda folder, names: [
+                    name for name in names if not (Path(folder, name).is_dir() or Path(folder, name).is_file())
+                ],
+            )
             say(f"what it left is in {where}")
 
     @staticmethod
@@ -171,8 +204,9 @@ class CleanRoot:
     def _must(self, what: str, words: list[str]) -> None:
         self.log.flush()
         begin = self.log.tell()
-        process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=self.log, stderr=subprocess.STDOUT,
-                                   start_new_session=True)
+        process = subprocess.Popen(
+            words, stdin=subprocess.DEVNULL, stdout=self.log, stderr=subprocess.STDOUT, start_new_session=True
+        )
         try:
             status = process.wait()
         finally:
@@ -200,8 +234,10 @@ def run(committed: Committed, options: list[str], log: TextIO) -> int:
             root.keep_results(Path(log.name).with_suffix(""))
     finally:
         root.close()
-    for line in (f"test: clean root, {date}, commit {committed.commit}, "
-                 f"{time.monotonic() - begin:.0f} s; the log is {log.name}", last):
+    for line in (
+        f"test: clean root, {date}, commit {committed.commit}, {time.monotonic() - begin:.0f} s; the log is {log.name}",
+        last,
+    ):
         print(line, file=log)
         print(line, flush=True)
     return status

@@ -67,30 +67,55 @@ def _rule(what: str, pattern: str, allowed: str) -> Rule:
 
 
 RULES = (
-    _rule("libiscsi belongs to adapters/iscsi, backend and device",
-          r"#\s*include\s*<iscsi/|\bscsi_cdb_\w+\s*\(", r"adapters/(iscsi|backend|device)/"),
-    _rule("tcmu-runner belongs to adapters/drivers/tcmu",
-          r'#\s*include\s*[<"](lib)?tcmu|\b(tcmur|tcmulib)_\w+\s*\(', r"adapters/drivers/tcmu\."),
-    _rule("nbdkit belongs to adapters/drivers/nbdkit", r"#\s*include\s*<nbdkit|\bnbdkit_\w+\s*\(",
-          r"adapters/drivers/nbdkit\."),
-    _rule("threads belong to adapters",
-          r"#\s*include\s*<(pthread|threads|semaphore)\.h>|\b(pthread|thrd|mtx|sem)_\w+\s*\(",
-          r"adapters/"),
-    _rule("clocks and sleep belong to adapters",
-          r"#\s*include\s*<(time|sys/time|sys/timerfd)\.h>|\b(clock_gettime|gettimeofday|timerfd_\w+"
-          r"|nanosleep|clock_nanosleep|usleep|sleep|time|localtime\w*|gmtime\w*|alarm)\s*\(",
-          r"adapters/"),
-    _rule("waiting for descriptors belongs to adapters",
-          r"#\s*include\s*<(poll|sys/epoll|sys/select|sys/eventfd|sys/socket)\.h>"
-          r"|\b(poll|ppoll|select|epoll_\w+|eventfd|socket|connect|accept4?)\s*\(", r"adapters/"),
-    _rule("files belong to adapters",
-          r"\b(fopen|open|openat|creat|pread|pwrite|preadv|pwritev|fsync|fdatasync|unlink|rename"
-          r"|ioctl)\s*\(|#\s*include\s*<(fcntl|sys/ioctl|sys/stat)\.h>", r"adapters/"),
-    _rule("output belongs to adapters (log through the engine's port)",
-          r"\b(printf|fprintf|puts|fputs|perror|syslog|vsyslog)\s*\(", r"adapters/"),
-    _rule("the pure layer allocates nothing",
-          r"\b(malloc|calloc|realloc|reallocarray|aligned_alloc|posix_memalign|strdup|asprintf|mmap)"
-          r"\s*\(", r"(state|ports|engine|adapters)/"),
+    _rule(
+        "libiscsi belongs to adapters/iscsi, backend and device",
+        r"#\s*include\s*<iscsi/|\bscsi_cdb_\w+\s*\(",
+        r"adapters/(iscsi|backend|device)/",
+    ),
+    _rule(
+        "tcmu-runner belongs to adapters/drivers/tcmu",
+        r'#\s*include\s*[<"](lib)?tcmu|\b(tcmur|tcmulib)_\w+\s*\(',
+        r"adapters/drivers/tcmu\.",
+    ),
+    _rule(
+        "nbdkit belongs to adapters/drivers/nbdkit",
+        r"#\s*include\s*<nbdkit|\bnbdkit_\w+\s*\(",
+        r"adapters/drivers/nbdkit\.",
+    ),
+    _rule(
+        "threads belong to adapters",
+        r"#\s*include\s*<(pthread|threads|semaphore)\.h>|\b(pthread|thrd|mtx|sem)_\w+\s*\(",
+        r"adapters/",
+    ),
+    _rule(
+        "clocks and sleep belong to adapters",
+        r"#\s*include\s*<(time|sys/time|sys/timerfd)\.h>|\b(clock_gettime|gettimeofday|timerfd_\w+"
+        r"|nanosleep|clock_nanosleep|usleep|sleep|time|localtime\w*|gmtime\w*|alarm)\s*\(",
+        r"adapters/",
+    ),
+    _rule(
+        "waiting for descriptors belongs to adapters",
+        r"#\s*include\s*<(poll|sys/epoll|sys/select|sys/eventfd|sys/socket)\.h>"
+        r"|\b(poll|ppoll|select|epoll_\w+|eventfd|socket|connect|accept4?)\s*\(",
+        r"adapters/",
+    ),
+    _rule(
+        "files belong to adapters",
+        r"\b(fopen|open|openat|creat|pread|pwrite|preadv|pwritev|fsync|fdatasync|unlink|rename"
+        r"|ioctl)\s*\(|#\s*include\s*<(fcntl|sys/ioctl|sys/stat)\.h>",
+        r"adapters/",
+    ),
+    _rule(
+        "output belongs to adapters (log through the engine's port)",
+        r"\b(printf|fprintf|puts|fputs|perror|syslog|vsyslog)\s*\(",
+        r"adapters/",
+    ),
+    _rule(
+        "the pure layer allocates nothing",
+        r"\b(malloc|calloc|realloc|reallocarray|aligned_alloc|posix_memalign|strdup|asprintf|mmap)"
+        r"\s*\(",
+        r"(state|ports|engine|adapters)/",
+    ),
 )
 _INCLUDE = re.compile(r'#\s*include\s*"([^"]+)"')
 _DEFINITION = re.compile(r"^([^\s].*)\n([a-z_]\w*)\(", re.MULTILINE)  # its type stands on the line before
@@ -104,7 +129,7 @@ def code_only(text: str) -> str:
 
     def blank(matched: re.Match[str]) -> str:
         line_start = text.rfind("\n", 0, matched.start()) + 1
-        if re.match(r"\s*#\s*include\s*$", text[line_start:matched.start()]):
+        if re.match(r"\s*#\s*include\s*$", text[line_start : matched.start()]):
             return matched[0]
         return re.sub(r"[^\n]", " ", matched[0])
 
@@ -117,9 +142,14 @@ def faults_of_source(handler: Path, file: Path) -> Iterator[tuple[int, str]]:
     for number, line in enumerate(code_only(file.read_text()).splitlines(), 1):
         for rule in RULES:
             # A member of a struct (ops->open(...)) is no call of the function with that name.
-            found = next((m for m in rule.pattern.finditer(line)
-                          if not re.search(r"(->|\.)\s*$", line[:m.start()])
-                          and not _is_pointer_member(line, m)), None)
+            found = next(
+                (
+                    m
+                    for m in rule.pattern.finditer(line)
+                    if not re.search(r"(->|\.)\s*$", line[: m.start()]) and not _is_pointer_member(line, m)
+                ),
+                None,
+            )
             if found and not rule.allowed.match(inside.as_posix()):
                 yield number, f"'{found[0].strip()}': {rule.what}"
         include = _INCLUDE.search(line)
@@ -150,16 +180,18 @@ def room_of(handler: Path, file: Path) -> Room | None:
 
 def faults_of_rooms(handler: Path, sources: list[Path]) -> Iterator[tuple[Path, int, str]]:
     """Files that stand in no room; includes and calls of rooms that stand higher, or beside."""
-    texts = {file: code_only(file.read_text()) for file in sources
-             if file.relative_to(handler).parts[0] in ROOMS}
+    texts = {file: code_only(file.read_text()) for file in sources if file.relative_to(handler).parts[0] in ROOMS}
     homes: dict[str, Room] = {}
     for file, text in texts.items():
         room = room_of(handler, file)
         if room is None or not any(room.name in row for row in ROOMS[room.layer]):
             yield file, 1, "it stands in none of the rooms of docs/architecture.md"
         elif file.suffix == ".c":
-            homes |= {matched[2]: room for matched in _DEFINITION.finditer(text)
-                      if not matched[1].startswith(("static", "typedef", "#"))}
+            homes |= {
+                matched[2]: room
+                for matched in _DEFINITION.finditer(text)
+                if not matched[1].startswith(("static", "typedef", "#"))
+            }
     for file, text in texts.items():
         room = room_of(handler, file)
         if room is None or not any(room.name in row for row in ROOMS[room.layer]):
@@ -177,7 +209,7 @@ def faults_of_rooms(handler: Path, sources: list[Path]) -> Iterator[tuple[Path, 
 
 def _is_pointer_member(line: str, matched: re.Match[str]) -> bool:
     """`void (*open)(...)`: its name is followed by a bracket that closes, not by one that opens."""
-    return line[:matched.start()].rstrip().endswith("(*")
+    return line[: matched.start()].rstrip().endswith("(*")
 
 
 def _target_of(handler: Path, file: Path, include: str) -> Path | None:
@@ -228,7 +260,7 @@ def imported(node: ast.AST, here: str) -> list[str]:
     if not isinstance(node, ast.ImportFrom):
         return []
     words = here.split(".")
-    base = words[:len(words) + 1 - node.level] if node.level else []
+    base = words[: len(words) + 1 - node.level] if node.level else []
     return [".".join([*base, *filter(None, [node.module]), alias.name]) for alias in node.names]
 
 
@@ -241,13 +273,15 @@ def _package_of(name: str) -> str | None:
 def main(arguments: list[str]) -> int:
     root = Path(arguments[0]) if arguments else ROOT
     handler = root / "handler"
-    sources = sorted(file for layer in LAYERS for suffix in ("*.c", "*.h")
-                     for file in (handler / layer).rglob(suffix))
+    sources = sorted(file for layer in LAYERS for suffix in ("*.c", "*.h") for file in (handler / layer).rglob(suffix))
     if not sources:
         print(f"check-layers: no sources under {handler}", file=sys.stderr)
         return 2
-    faults = [f"{file.relative_to(root)}:{number}: {text}" for file in sources
-              for number, text in faults_of_source(handler, file)]
+    faults = [
+        f"{file.relative_to(root)}:{number}: {text}"
+        for file in sources
+        for number, text in faults_of_source(handler, file)
+    ]
     faults += [f"{file.relative_to(root)}:{number}: {text}" for file, number, text in faults_of_rooms(handler, sources)]
     faults += faults_of_python(root)
     for fault in faults:

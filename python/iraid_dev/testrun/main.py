@@ -37,8 +37,22 @@ from . import lint
 LAB_FOLDERS = ("tests/end_to_end",)  # these run inside scripts/lab
 NATIVE_FOLDERS = ("tests/unit", "tests/docs", "tests/integration")
 GUEST_FOLDERS = ("tests/lab", "tests/simulation")  # beside the others: they start guests themselves, or need no quiet
-VALUED_OPTIONS = ("-k", "-m", "-p", "-c", "-o", "-W", "-n", "-r", "--deselect", "--ignore",
-                  "--maxfail", "--durations", "--timeout", "--tb")
+VALUED_OPTIONS = (
+    "-k",
+    "-m",
+    "-p",
+    "-c",
+    "-o",
+    "-W",
+    "-n",
+    "-r",
+    "--deselect",
+    "--ignore",
+    "--maxfail",
+    "--durations",
+    "--timeout",
+    "--tb",
+)
 NOTHING_COLLECTED = 5
 STEP_SECONDS_MAX = 900
 PART_SECONDS_MAX = {"quick": 120, "normal": 1500, "long": 7200}
@@ -99,9 +113,15 @@ class Parts:
     def _run(self, words: list[str], environment: dict[str, str], seconds: int) -> int:
         """Status of a command; 124 when it was killed because its time was over."""
         pipe = subprocess.PIPE if self.prefix else None
-        process = subprocess.Popen(words, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=pipe,
-                                   stderr=subprocess.STDOUT if pipe else None,
-                                   env=os.environ | environment, start_new_session=True)
+        process = subprocess.Popen(
+            words,
+            cwd=ROOT,
+            stdin=subprocess.DEVNULL,
+            stdout=pipe,
+            stderr=subprocess.STDOUT if pipe else None,
+            env=os.environ | environment,
+            start_new_session=True,
+        )
         RUNNING.add(process)
         over = threading.Event()
 
@@ -124,8 +144,7 @@ class Parts:
         self.progress(name)
         if self._run(words, {}, STEP_SECONDS_MAX) == 0:
             return True
-        self.results.append(Result(name, failed=1, seconds=time.monotonic() - begin,
-                                   note="did not work"))
+        self.results.append(Result(name, failed=1, seconds=time.monotonic() - begin, note="did not work"))
         return False
 
     def program(self, name: str, words: list[str], why: str) -> None:
@@ -138,8 +157,7 @@ class Parts:
         result.seconds = time.monotonic() - begin
         self.results.append(result)
 
-    def tests(self, name: str, words: list[str], junit: Path,
-              environment: dict[str, str] | None = None) -> None:
+    def tests(self, name: str, words: list[str], junit: Path, environment: dict[str, str] | None = None) -> None:
         begin = time.monotonic()
         self.progress(name)
         limit = self.choice.limit_seconds() + 60
@@ -151,8 +169,9 @@ class Parts:
                 result.failed, result.note = 1, "no tests ran"
         elif status != 0 and result.failed == 0:
             result.failed = 1
-            result.note = (f"not finished after {limit} s" if status == 124 else
-                           f"ended with status {status} and no failed test")
+            result.note = (
+                f"not finished after {limit} s" if status == 124 else f"ended with status {status} and no failed test"
+            )
         self.results.append(result)
 
 
@@ -248,7 +267,7 @@ def sort_selection(word: str, choice: Choice) -> None:
     if found is None:
         sys.exit(f"test: '{word}' is no path of a test and no option; see scripts/test --help")
     inside = str(found.resolve().relative_to(ROOT)) if found.resolve().is_relative_to(ROOT) else ""
-    whole = inside + word[len(word.split("::")[0]):]
+    whole = inside + word[len(word.split("::")[0]) :]
     if inside.startswith(LAB_FOLDERS):
         choice.lab.append(whole)
     elif inside == "tests":
@@ -266,8 +285,9 @@ def existing(folders: tuple[str, ...]) -> list[str]:
 
 def loading_c(folder: str) -> list[str]:
     """Test files that load the product's C code into their own process: the others are Python's alone."""
-    return sorted(str(path.relative_to(ROOT)) for path in (ROOT / folder).rglob("test_*.py")
-                  if "pure_library" in path.read_text())
+    return sorted(
+        str(path.relative_to(ROOT)) for path in (ROOT / folder).rglob("test_*.py") if "pure_library" in path.read_text()
+    )
 
 
 # --- parts ---
@@ -283,8 +303,17 @@ def marker_options(choice: Choice, extra: str = "") -> list[str]:
 
 
 def pytest_words(choice: Choice, paths: list[str], junit: Path, extra: str = "") -> list[str]:
-    return [PYTHON, "-B", "-m", "pytest", *paths, f"--junitxml={junit}", "--durations=5",
-            *marker_options(choice, extra), *choice.options]
+    return [
+        PYTHON,
+        "-B",
+        "-m",
+        "pytest",
+        *paths,
+        f"--junitxml={junit}",
+        "--durations=5",
+        *marker_options(choice, extra),
+        *choice.options,
+    ]
 
 
 def run_lint(parts: Parts) -> None:
@@ -294,10 +323,18 @@ def run_lint(parts: Parts) -> None:
 
 def run_ctest(parts: Parts, name: str, build: Path) -> None:
     junit = parts.folder / f"{name.replace(' ', '-')}.xml"
-    words = ["ctest", "--test-dir", str(build), "--output-on-failure", "--no-tests=error",
-             "--timeout", "300", "--output-junit", str(junit)]
-    parts.tests(name, words, junit, {"ASAN_OPTIONS": "abort_on_error=1",
-                                     "UBSAN_OPTIONS": "print_stacktrace=1"})
+    words = [
+        "ctest",
+        "--test-dir",
+        str(build),
+        "--output-on-failure",
+        "--no-tests=error",
+        "--timeout",
+        "300",
+        "--output-junit",
+        str(junit),
+    ]
+    parts.tests(name, words, junit, {"ASAN_OPTIONS": "abort_on_error=1", "UBSAN_OPTIONS": "print_stacktrace=1"})
 
 
 def run_native(parts: Parts, paths: list[str]) -> None:
@@ -310,9 +347,19 @@ def run_native(parts: Parts, paths: list[str]) -> None:
 def run_in_lab(parts: Parts, paths: list[str]) -> None:
     junit = parts.folder / "end-to-end.xml"
     state = parts.folder / "lab"
-    words = [str(ROOT / "scripts/lab"), "--kernel", parts.choice.kernel, "--state", str(state),
-             "--share", str(parts.folder), "--timeout", str(parts.choice.limit_seconds()), "--",
-             *pytest_words(parts.choice, paths, junit)]
+    words = [
+        str(ROOT / "scripts/lab"),
+        "--kernel",
+        parts.choice.kernel,
+        "--state",
+        str(state),
+        "--share",
+        str(parts.folder),
+        "--timeout",
+        str(parts.choice.limit_seconds()),
+        "--",
+        *pytest_words(parts.choice, paths, junit),
+    ]
     parts.tests("end to end", words, junit)
 
 
@@ -321,28 +368,33 @@ def sanitized_build() -> Path:
 
 
 def sanitizer_environment() -> dict[str, str]:
-    library = subprocess.run(["gcc", "-print-file-name=libasan.so"], check=True, text=True,
-                             stdout=subprocess.PIPE).stdout.strip()
+    library = subprocess.run(
+        ["gcc", "-print-file-name=libasan.so"], check=True, text=True, stdout=subprocess.PIPE
+    ).stdout.strip()
     # Python is no sanitized program, so it gets the library first; it never frees all it has.
-    return {"IRAID_BUILD_DIR": str(sanitized_build()), "LD_PRELOAD": os.path.realpath(library),
-            "IRAID_EXAMPLES": os.environ.get("IRAID_EXAMPLES", "50"),
-            "ASAN_OPTIONS": "detect_leaks=0:abort_on_error=1",
-            "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1", "IRAID_SANITIZED": "1"}
+    return {
+        "IRAID_BUILD_DIR": str(sanitized_build()),
+        "LD_PRELOAD": os.path.realpath(library),
+        "IRAID_EXAMPLES": os.environ.get("IRAID_EXAMPLES", "50"),
+        "ASAN_OPTIONS": "detect_leaks=0:abort_on_error=1",
+        "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1",
+        "IRAID_SANITIZED": "1",
+    }
 
 
 def run_sanitized(parts: Parts, folder: str, paths: list[str]) -> None:
     if paths:
         junit = parts.folder / f"sanitized-{Path(folder).name}.xml"
         which = "not no_sanitizer" + (" and not once" if parts.choice.effort == "normal" else "")
-        parts.tests(f"{folder}, sanitized", pytest_words(parts.choice, paths, junit, which), junit,
-                    sanitizer_environment())
+        parts.tests(
+            f"{folder}, sanitized", pytest_words(parts.choice, paths, junit, which), junit, sanitizer_environment()
+        )
 
 
 def run(parts: Parts) -> None:
     choice = parts.choice
     build = Path(os.environ.setdefault("IRAID_BUILD_DIR", str(ROOT / "build")))
-    if choice.build and not parts.step(
-            "build", [str(ROOT / "scripts/build"), "--directory", str(build)]):
+    if choice.build and not parts.step("build", [str(ROOT / "scripts/build"), "--directory", str(build)]):
         return
     if choice.native or choice.lab:
         run_native(parts, choice.native)
@@ -370,8 +422,10 @@ class Lanes:
         self.last: queue.SimpleQueue[Callable[[Parts], None]] = queue.SimpleQueue()
 
     def run(self) -> None:
-        lanes = [threading.Thread(target=self._guarded, args=(parts, work))
-                 for parts, work in ((self.second, self._run_second), (self.third, self._run_third))]
+        lanes = [
+            threading.Thread(target=self._guarded, args=(parts, work))
+            for parts, work in ((self.second, self._run_second), (self.third, self._run_third))
+        ]
         for lane in lanes:
             lane.start()
         self._run_first()
@@ -404,10 +458,16 @@ class Lanes:
         self._run_last(self.third)
 
     def _build_sanitized(self) -> None:
-        if self.sanitize and (not self.first.choice.build or self.second.step(
-                "build with sanitizers", [str(ROOT / "scripts/build"), "--sanitize", "--jobs", "1",
-                                          "--directory", str(sanitized_build())])):
-            self.last.put(lambda parts: run_sanitized(parts, "tests/integration", existing(("tests/integration",))))  # the longest first
+        if self.sanitize and (
+            not self.first.choice.build
+            or self.second.step(
+                "build with sanitizers",
+                [str(ROOT / "scripts/build"), "--sanitize", "--jobs", "1", "--directory", str(sanitized_build())],
+            )
+        ):
+            self.last.put(
+                lambda parts: run_sanitized(parts, "tests/integration", existing(("tests/integration",)))
+            )  # the longest first
             self.last.put(lambda parts: run_ctest(parts, "unit tests in C, sanitized", sanitized_build()))
             self.last.put(lambda parts: run_sanitized(parts, "tests/unit", loading_c("tests/unit")))
             self.last.put(run_lint)
@@ -427,8 +487,10 @@ class Lanes:
 def closing(parts: Parts) -> int:
     print(f"\n{'part':<44}{'passed':>8}{'failed':>8}{'skipped':>8}{'seconds':>9}")
     for result in parts.results:
-        print(f"{result.part[:43]:<44}{result.passed:>8}{result.failed:>8}{result.skipped:>8}"
-              f"{result.seconds:>9.1f}  {result.note}".rstrip())
+        print(
+            f"{result.part[:43]:<44}{result.passed:>8}{result.failed:>8}{result.skipped:>8}"
+            f"{result.seconds:>9.1f}  {result.note}".rstrip()
+        )
     for result in parts.results:
         for failure in result.failures[:FAILURES_MAX]:
             print(f"{result.part}: {failure}")

@@ -1,7 +1,7 @@
 """The role's own Python for tests: importable without Ansible, whose part in modules a stand-in plays.
 
-    from ansible_role import ROLE, filters, run_module
-    from role_iraid.conf_text import get_key      # module_utils/iraid/conf_text.py, once ansible_role is imported
+from ansible_role import ROLE, filters, run_module
+from role_iraid.conf_text import get_key      # module_utils/iraid/conf_text.py, once ansible_role is imported
 """
 
 from __future__ import annotations
@@ -31,7 +31,9 @@ def load(path: Path) -> types.ModuleType:
 
 def _load_package() -> types.ModuleType:
     folder = ROLE / "module_utils/iraid"
-    spec = importlib.util.spec_from_file_location(PACKAGE, folder / "__init__.py", submodule_search_locations=[str(folder)])
+    spec = importlib.util.spec_from_file_location(
+        PACKAGE, folder / "__init__.py", submodule_search_locations=[str(folder)]
+    )
     assert spec and spec.loader
     package = sys.modules[PACKAGE] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(package)
@@ -80,8 +82,14 @@ class StandInModule:
         return program if Path(program).exists() else None
 
     def run_command(self, words: list[str], environ_update: dict[str, str] | None = None) -> tuple[int, str, str]:
-        done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
-                              env=os.environ | (environ_update or {}))
+        done = subprocess.run(
+            words,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+            env=os.environ | (environ_update or {}),
+        )
         return done.returncode, done.stdout, done.stderr
 
     def exit_json(self, **result: Any) -> None:
@@ -94,10 +102,16 @@ class StandInModule:
 def load_module(name: str) -> types.ModuleType:
     stand_in = types.ModuleType("ansible.module_utils.basic")
     stand_in.AnsibleModule = StandInModule  # type: ignore[attr-defined]
-    made = {"ansible": types.ModuleType("ansible"), "ansible.module_utils": types.ModuleType("ansible.module_utils"),
-            "ansible.module_utils.basic": stand_in, "ansible.module_utils.iraid": _package}
-    made |= {f"ansible.module_utils.iraid.{path.stem}": importlib.import_module(f"{PACKAGE}.{path.stem}")
-             for path in (ROLE / "module_utils/iraid").glob("[a-z]*.py")}
+    made = {
+        "ansible": types.ModuleType("ansible"),
+        "ansible.module_utils": types.ModuleType("ansible.module_utils"),
+        "ansible.module_utils.basic": stand_in,
+        "ansible.module_utils.iraid": _package,
+    }
+    made |= {
+        f"ansible.module_utils.iraid.{path.stem}": importlib.import_module(f"{PACKAGE}.{path.stem}")
+        for path in (ROLE / "module_utils/iraid").glob("[a-z]*.py")
+    }
     before = {name: sys.modules.get(name) for name in made}
     sys.modules.update(made)
     try:

@@ -15,15 +15,20 @@ TRIED = (ROOT / "packaging/prometheus/alerts_test.yml").read_text()
 DASHBOARD = json.loads(prometheus.DASHBOARD.read_text())
 ALERTS = re.findall(r"- alert: (\w+)\n(.*?)(?=\n      - alert|\n  - name|\Z)", RULES, re.DOTALL)
 EXPRESSIONS = prometheus.dashboard_queries() + [
-    one["definition"] for one in DASHBOARD["templating"]["list"] if one["type"] == "query"]
+    one["definition"] for one in DASHBOARD["templating"]["list"] if one["type"] == "query"
+]
 PANELS = {"row", "stat", "timeseries", "table", "heatmap", "bargauge", "state-timeline"}
 
 
 def unknown_names(text):
     """Metrics of ours, without what Prometheus appends to those of histograms and summaries."""
     known = {one.name for one in METRICS}
-    known |= {one.name + suffix for one in METRICS if one.kind in ("histogram", "summary")
-              for suffix in ("_bucket", "_sum", "_count")}
+    known |= {
+        one.name + suffix
+        for one in METRICS
+        if one.kind in ("histogram", "summary")
+        for suffix in ("_bucket", "_sum", "_count")
+    }
     return set(re.findall(r"\biraid_\w+", text)) - known
 
 
@@ -56,8 +61,11 @@ def test_the_dashboard_is_one_that_grafana_can_load():
     taken = set()
     for panel in panels:
         place = panel["gridPos"]
-        cells = {(x, y) for x in range(place["x"], place["x"] + place["w"])
-                 for y in range(place["y"], place["y"] + place["h"])}
+        cells = {
+            (x, y)
+            for x in range(place["x"], place["x"] + place["w"])
+            for y in range(place["y"], place["y"] + place["h"])
+        }
         assert place["x"] + place["w"] <= 24 and not cells & taken, panel["title"]
         taken |= cells
         assert panel["type"] in PANELS and panel["title"]
@@ -78,9 +86,12 @@ def test_variables_of_the_dashboard_are_defined():
 
 @pytest.mark.long
 @pytest.mark.skipif(bool(prometheus.missing()), reason=prometheus.missing() or "-")
-@pytest.mark.parametrize("words", [["check", "rules", "alerts.yml"], ["test", "rules", "alerts_test.yml"]],
-                         ids=lambda words: words[0])
+@pytest.mark.parametrize(
+    "words", [["check", "rules", "alerts.yml"], ["test", "rules", "alerts_test.yml"]], ids=lambda words: words[0]
+)
 def test_promtool_agrees(words):
-    done = subprocess.run(["promtool", *words], cwd=prometheus.RULES.parent, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(
+        ["promtool", *words], cwd=prometheus.RULES.parent, capture_output=True, text=True, timeout=120
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "SUCCESS" in done.stdout + done.stderr

@@ -23,7 +23,8 @@ error_limit = 64
 
 def test_a_key_goes_below_its_default():
     assert set_key(SAMPLE, "notify", "mail", ["a@example.org", "b@example.org"]) == SAMPLE.replace(
-        "#mail = root@localhost\n", "#mail = root@localhost\nmail = a@example.org\nmail = b@example.org\n")
+        "#mail = root@localhost\n", "#mail = root@localhost\nmail = a@example.org\nmail = b@example.org\n"
+    )
 
 
 def test_a_value_is_replaced_where_it_stands():
@@ -79,4 +80,4 @@ def test_what_was_set_is_read_and_all_other_lines_stay(section, values):
     assert get_key(text, section, "mail") == values
     assert set_key(text, section, "mail", values) == text
     rest = [line for line in text.splitlines() if not line.startswith("mail =")]
-    assert rest[:len(SAMPLE.splitlines())] == SAMPLE.splitlines()
+    assert rest[: len(SAMPLE.splitlines())] == SAMPLE.splitlines()

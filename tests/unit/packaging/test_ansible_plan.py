@@ -22,11 +22,20 @@ def status(*members, state="active", **more):
     rows = []
     for role, one in enumerate(members):
         device, its_state, *its_role = one if isinstance(one, tuple) else (one, "in sync")
-        rows.append({"member": device, "state": its_state, "role": its_role[0] if its_role else role,
-                     "size_bytes": 1 << 30})
-    return {"name": "v0", "state": state, "level": 5, "chunk_bytes": 65536, "size_bytes": 3 << 30, "members": rows,
-            "sync_rate_min_bytes": 10 << 20, "sync_rate_max_bytes": 1 << 30,
-            "regions": {"region_bytes": 4 << 20}} | more
+        rows.append(
+            {"member": device, "state": its_state, "role": its_role[0] if its_role else role, "size_bytes": 1 << 30}
+        )
+    return {
+        "name": "v0",
+        "state": state,
+        "level": 5,
+        "chunk_bytes": 65536,
+        "size_bytes": 3 << 30,
+        "members": rows,
+        "sync_rate_min_bytes": 10 << 20,
+        "sync_rate_max_bytes": 1 << 30,
+        "regions": {"region_bytes": 4 << 20},
+    } | more
 
 
 def wanted(*members, **more):
@@ -50,7 +59,9 @@ def test_a_volume_that_is_not_there_is_made_and_waited_for():
     want = wanted(spares=(D,), chunk_bytes=65536, chap_file="/etc/iraid/secrets/v0", rate_min_bytes=20 << 20)
     assert commands(want, None) == [
         f"create v0 --level 5 --chunk 65536 --chap-file /etc/iraid/secrets/v0 --spare {D} {A} {B} {C}",
-        "start v0", f"set v0 --rate-min {20 << 20}"]
+        "start v0",
+        f"set v0 --rate-min {20 << 20}",
+    ]
 
 
 def test_a_volume_that_is_as_wanted_has_no_actions():
@@ -71,8 +82,10 @@ def test_force_is_given_for_overwrite_only():
     assert [action.looked_at for action in plan_volume(want, status(A, B, C)).actions] == [(D,)]
 
 
-@pytest.mark.parametrize("change, word", [({"level": 6}, "level 5"), ({"chunk_bytes": 4096}, "chunk 65536"),
-                                          ({"region_bytes": 1 << 20}, "region_size")])
+@pytest.mark.parametrize(
+    "change, word",
+    [({"level": 6}, "level 5"), ({"chunk_bytes": 4096}, "chunk 65536"), ({"region_bytes": 1 << 20}, "region_size")],
+)
 def test_what_a_volume_was_made_with_is_not_changed(change, word):
     want = Wanted(**{"name": "v0", "level": 5, "members": (A, B, C)} | change)
     assert word in refusal(want, status(A, B, C))
@@ -91,9 +104,11 @@ def test_another_member_wants_an_entry_in_replace():
     assert commands(wanted(A, B, D, replace=((C, D),)), status(A, B, C)) == [f"replace v0 {C} {D}"]
 
 
-@pytest.mark.parametrize("have", [status(A, B, C, (D, "rebuilding", 2)), status(A, B, D),
-                                  status(A, B, D, (C, "out of date", None))],
-                         ids=["under way", "done", "the old one is still listed"])
+@pytest.mark.parametrize(
+    "have",
+    [status(A, B, C, (D, "rebuilding", 2)), status(A, B, D), status(A, B, D, (C, "out of date", None))],
+    ids=["under way", "done", "the old one is still listed"],
+)
 def test_a_replacement_is_begun_once(have):
     assert commands(wanted(A, B, D, replace=((C, D),)), have) == []
 
@@ -175,9 +190,13 @@ def test_sizes_are_those_of_the_command(text):
 
 
 @settings(max_examples=40)
-@given(st.one_of(st.text("iqn.2026-01:org aZ", max_size=20),
-                 st.from_regex(r"iqn\.20[0-9]{2}-[01][0-9]\.[a-zA-Z0-9.-]{3,9}(:[a-z0-9:._-]{0,5})?", fullmatch=True),
-                 st.from_regex(r"(eui|naa)\.[0-9a-f]{14,18}", fullmatch=True)))
+@given(
+    st.one_of(
+        st.text("iqn.2026-01:org aZ", max_size=20),
+        st.from_regex(r"iqn\.20[0-9]{2}-[01][0-9]\.[a-zA-Z0-9.-]{3,9}(:[a-z0-9:._-]{0,5})?", fullmatch=True),
+        st.from_regex(r"(eui|naa)\.[0-9a-f]{14,18}", fullmatch=True),
+    )
+)
 def test_iscsi_names_are_those_of_the_command(text):
     def of(parse):
         try:
@@ -189,9 +208,13 @@ def test_iscsi_names_are_those_of_the_command(text):
 
 
 @settings(max_examples=40)
-@given(st.one_of(st.from_regex(r"[0-9.]{1,9}(:[0-9]{0,6})?", fullmatch=True),
-                 st.from_regex(r"\[?[0-9a-f:]{2,9}\]?(:[0-9]{1,5})?", fullmatch=True),
-                 st.sampled_from(["10.0.0.9", "10.0.0.9:1", "[fd00::9]", "[fd00::9]:70000", "[10.0.0.9]:1"])))
+@given(
+    st.one_of(
+        st.from_regex(r"[0-9.]{1,9}(:[0-9]{0,6})?", fullmatch=True),
+        st.from_regex(r"\[?[0-9a-f:]{2,9}\]?(:[0-9]{1,5})?", fullmatch=True),
+        st.sampled_from(["10.0.0.9", "10.0.0.9:1", "[fd00::9]", "[fd00::9]:70000", "[10.0.0.9]:1"]),
+    )
+)
 def test_portals_to_listen_on_are_those_of_the_command(text):
     def of(parse):
         try:
@@ -202,10 +225,15 @@ def test_portals_to_listen_on_are_those_of_the_command(text):
     assert of(names.listen) == of(parse_portal)
 
 
-@pytest.mark.parametrize("text, word", [("10.0.0.1/disk/0", "iSCSI name"), 
-                                        ("10.0.0.1/iqn.2026-01.org.e:a", "PORTAL/IQN"),
-                                        ("10.0.0.1/iqn.2026-01.org.e:a/x", "LUN 'x'"),
-                                        ("10.0.0.1:99999/iqn.2026-01.org.e:a/0", "99999")])
+@pytest.mark.parametrize(
+    "text, word",
+    [
+        ("10.0.0.1/disk/0", "iSCSI name"),
+        ("10.0.0.1/iqn.2026-01.org.e:a", "PORTAL/IQN"),
+        ("10.0.0.1/iqn.2026-01.org.e:a/x", "LUN 'x'"),
+        ("10.0.0.1:99999/iqn.2026-01.org.e:a/0", "99999"),
+    ],
+)
 def test_a_bad_member_is_named_with_what_to_write(text, word):
     with pytest.raises(ValueError, match=word):
         names.member(text)
@@ -218,24 +246,36 @@ IQN, GATEWAY = "iqn.2026-01.org.example:disk", "iqn.2026-01.org.example:gateway1
 
 def target(**changes):
     backing = lio_plan.Backing("disk-0", device="/dev/vg0/iraid")
-    return lio_plan.Target(**{"iqn": IQN, "luns": (backing,), "portals": ("10.0.0.1:3260",),
-                              "initiators": (GATEWAY,)} | changes)
+    return lio_plan.Target(
+        **{"iqn": IQN, "luns": (backing,), "portals": ("10.0.0.1:3260",), "initiators": (GATEWAY,)} | changes
+    )
 
 
 def lio(want):
     """LIO's dump when it serves a target."""
     secret = {"chap_userid": want.user or "", "chap_password": want.secret or ""}
-    group = {"tag": 1, "enable": True, "parameters": {**lio_plan.PARAMETERS, **want.parameters},
-             "attributes": {"authentication": int(want.secret is not None), "generate_node_acls": int(want.open_to_all),
-                            "cache_dynamic_acls": int(want.open_to_all),
-                            "demo_mode_write_protect": int(not want.open_to_all),
-                            "default_cmdsn_depth": want.queue_depth},
-             "luns": [{"index": n, "storage_object": one.path} for n, one in enumerate(want.luns)],
-             "portals": [{"ip_address": "10.0.0.1", "port": 3260}],
-             "node_acls": [{"node_wwn": one, **secret, "mapped_luns": [
-                 {"index": n, "tpg_lun": n} for n in range(len(want.luns))]} for one in want.initiators]}
-    storage = [{"plugin": one.plugin, "name": one.name, "dev": one.device or one.file, "size": one.size_bytes}
-               for one in want.luns]
+    group = {
+        "tag": 1,
+        "enable": True,
+        "parameters": {**lio_plan.PARAMETERS, **want.parameters},
+        "attributes": {
+            "authentication": int(want.secret is not None),
+            "generate_node_acls": int(want.open_to_all),
+            "cache_dynamic_acls": int(want.open_to_all),
+            "demo_mode_write_protect": int(not want.open_to_all),
+            "default_cmdsn_depth": want.queue_depth,
+        },
+        "luns": [{"index": n, "storage_object": one.path} for n, one in enumerate(want.luns)],
+        "portals": [{"ip_address": "10.0.0.1", "port": 3260}],
+        "node_acls": [
+            {"node_wwn": one, **secret, "mapped_luns": [{"index": n, "tpg_lun": n} for n in range(len(want.luns))]}
+            for one in want.initiators
+        ],
+    }
+    storage = [
+        {"plugin": one.plugin, "name": one.name, "dev": one.device or one.file, "size": one.size_bytes}
+        for one in want.luns
+    ]
     return {"targets": [{"fabric": "iscsi", "wwn": want.iqn, "tpgs": [group]}], "storage_objects": storage}
 
 
@@ -256,12 +296,15 @@ def test_a_target_that_is_as_wanted_has_no_steps(changes):
     assert (plan.steps, plan.warnings) == ([], [])
 
 
-@pytest.mark.parametrize("changes, expected", [
-    ({"initiators": (GATEWAY, "iqn.2026-01.org.example:gateway2")}, ["acl", "map"]),
-    ({"portals": ("10.0.0.1:3260", "10.0.1.1")}, ["portal"]),
-    ({"user": "u", "secret": "s"}, ["attribute", "secret"]),
-    ({"parameters": {"MaxBurstLength": 262144}}, ["parameter"]),
-])
+@pytest.mark.parametrize(
+    "changes, expected",
+    [
+        ({"initiators": (GATEWAY, "iqn.2026-01.org.example:gateway2")}, ["acl", "map"]),
+        ({"portals": ("10.0.0.1:3260", "10.0.1.1")}, ["portal"]),
+        ({"user": "u", "secret": "s"}, ["attribute", "secret"]),
+        ({"parameters": {"MaxBurstLength": 262144}}, ["parameter"]),
+    ],
+)
 def test_only_what_is_missing_is_made(changes, expected):
     assert verbs(target(**changes), lio(target())) == expected
 
@@ -283,7 +326,9 @@ OTHER = "iqn.2026-01.org.example:disk-1"
 
 
 def named(iqn, path, **more):
-    return target(iqn=iqn, luns=(lio_plan.Backing(lio_plan.storage_name(iqn, 0), file=path, size_bytes=1 << 20),), **more)
+    return target(
+        iqn=iqn, luns=(lio_plan.Backing(lio_plan.storage_name(iqn, 0), file=path, size_bytes=1 << 20),), **more
+    )
 
 
 def both(first, second):
@@ -318,9 +363,14 @@ def test_a_storage_object_keeps_its_name_where_no_other_target_s_disk_has_it():
 
 
 def test_others_stay_in_the_saved_configuration_though_they_do_not_run():
-    old = {"storage_objects": [{"plugin": "block", "name": "other", "dev": "/dev/absent"},
-                               {"plugin": "block", "name": "disk-0", "dev": "/dev/old"}],
-           "targets": [{"wwn": "iqn.2026-01.org.example:other", "tpgs": []}], "fabric_modules": []}
+    old = {
+        "storage_objects": [
+            {"plugin": "block", "name": "other", "dev": "/dev/absent"},
+            {"plugin": "block", "name": "disk-0", "dev": "/dev/old"},
+        ],
+        "targets": [{"wwn": "iqn.2026-01.org.example:other", "tpgs": []}],
+        "fabric_modules": [],
+    }
     before = copy.deepcopy(old)
     merged = lio_plan.merge_saved(old, lio(target()), target())
     assert old == before
@@ -332,12 +382,21 @@ def test_others_stay_in_the_saved_configuration_though_they_do_not_run():
 def test_the_block_of_a_tgt_target_has_all_that_was_asked_for():
     text = tgt_config.text(IQN, [("/srv/a.img", True)], [GATEWAY], ["10.0.0.0/24"], "u", "s", {"MaxBurstLength": 1})
     assert text.startswith("# ") and f"<target {IQN}>" in text
-    for line in ("<backing-store /srv/a.img>", "lun 1", f"initiator-name {GATEWAY}", "initiator-address 10.0.0.0/24",
-                 "incominguser u s", "MaxBurstLength 1", "MaxRecvDataSegmentLength 262144"):
+    for line in (
+        "<backing-store /srv/a.img>",
+        "lun 1",
+        f"initiator-name {GATEWAY}",
+        "initiator-address 10.0.0.0/24",
+        "incominguser u s",
+        "MaxBurstLength 1",
+        "MaxRecvDataSegmentLength 262144",
+    ):
         assert line in text.replace("    ", "")
 
 
 def test_a_target_of_tgt_with_a_session_is_in_use():
-    shown = ("Target 1: iqn.a\n    System information:\n    I_T nexus information:\n        I_T nexus: 3\n"
-             "Target 2: iqn.b\n    I_T nexus information:\n    LUN information:\n")
+    shown = (
+        "Target 1: iqn.a\n    System information:\n    I_T nexus information:\n        I_T nexus: 3\n"
+        "Target 2: iqn.b\n    I_T nexus information:\n    LUN information:\n"
+    )
     assert tgt_config.targets_in_use(shown) == {"iqn.a": True, "iqn.b": False}

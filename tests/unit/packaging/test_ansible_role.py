@@ -45,11 +45,14 @@ def test_the_page_has_every_variable_once():
     assert sorted(backend) == sorted(SPECS["backend"]["options"])
 
 
-@pytest.mark.parametrize("heading, options", [
-    ("Of each volume in `iraid_volumes`:\n", all_options()["iraid_volumes"]["options"]),
-    ("Of `export`:\n", all_options()["iraid_volumes"]["options"]["export"]["options"]),
-    ("Of each target:\n", all_options()["iraid_backend_targets"]["options"]),
-])
+@pytest.mark.parametrize(
+    "heading, options",
+    [
+        ("Of each volume in `iraid_volumes`:\n", all_options()["iraid_volumes"]["options"]),
+        ("Of `export`:\n", all_options()["iraid_volumes"]["options"]["export"]["options"]),
+        ("Of each target:\n", all_options()["iraid_backend_targets"]["options"]),
+    ],
+)
 def test_the_page_has_every_key_once(heading, options):
     assert sorted(readme_table(heading)) == sorted(options)
 
@@ -84,8 +87,10 @@ def test_a_module_s_documentation_has_its_arguments(module):
     found = constants(module)
     documented = yaml.safe_load(ast.literal_eval(found["DOCUMENTATION"]))
     assert documented["module"] == module
-    keys = {ast.literal_eval(key): value for key, value in zip(found["ARGUMENTS"].keys, found["ARGUMENTS"].values,
-                                                             strict=True)}
+    keys = {
+        ast.literal_eval(key): value
+        for key, value in zip(found["ARGUMENTS"].keys, found["ARGUMENTS"].values, strict=True)
+    }
     assert sorted(documented["options"]) == sorted(keys)
     for name, value in keys.items():
         given = {ast.literal_eval(k): v for k, v in zip(value.keys, value.values, strict=True)}
@@ -130,23 +135,26 @@ def test_a_good_volume_has_no_problems():
     assert problems([volume(chunk="64K", rate_min="10M", rate_max="100M", chap={"user": "u", "secret": SECRET})]) == []
 
 
-@pytest.mark.parametrize("changes, words", [
-    ({"name": "a/b"}, ["iraid_volumes[0] (a/b).name", "A-Z"]),
-    ({"members": MEMBERS[:2]}, ["members", "there are 2", "3 to 32"]),
-    ({"members": [*MEMBERS[:2], MEMBERS[0]]}, ["members[2]", "10.0.0.1:3260", "already"]),
-    ({"members": [*MEMBERS[:2], "disk"]}, ["members[2]", "'disk'", "PORTAL/IQN/LUN"]),
-    ({"chunk": "100K"}, ["chunk", "100K", "power of two"]),
-    ({"chunk": "64KB"}, ["chunk", "64KB"]),
-    ({"rate_min": "1G", "rate_max": "1M"}, ["rate_min", "1G", "1M"]),
-    ({"rate_min": "1K"}, ["rate_min", "1K", "64K"]),
-    ({"level": 0, "spares": [MEMBERS[2]], "members": MEMBERS[:2]}, ["spares", "level 0"]),
-    ({"settings": {"member": "x"}}, ["settings.member", "write members"]),
-    ({"initiator": "me"}, ["initiator", "'me'"]),
-    ({"state": "absent"}, ["state", "destroys", "iraid_confirm_delete"]),
-    ({"export": {"iqn": DISK}}, ["export.initiators", "no initiator may use"]),
-    ({"export": {"iqn": "x", "demo_mode": True}}, ["export.iqn", "'x'"]),
-    ({"export": {"iqn": DISK, "demo_mode": True, "portals": ["here:1"]}}, ["export.portals[0]", "'here:1'"]),
-])
+@pytest.mark.parametrize(
+    "changes, words",
+    [
+        ({"name": "a/b"}, ["iraid_volumes[0] (a/b).name", "A-Z"]),
+        ({"members": MEMBERS[:2]}, ["members", "there are 2", "3 to 32"]),
+        ({"members": [*MEMBERS[:2], MEMBERS[0]]}, ["members[2]", "10.0.0.1:3260", "already"]),
+        ({"members": [*MEMBERS[:2], "disk"]}, ["members[2]", "'disk'", "PORTAL/IQN/LUN"]),
+        ({"chunk": "100K"}, ["chunk", "100K", "power of two"]),
+        ({"chunk": "64KB"}, ["chunk", "64KB"]),
+        ({"rate_min": "1G", "rate_max": "1M"}, ["rate_min", "1G", "1M"]),
+        ({"rate_min": "1K"}, ["rate_min", "1K", "64K"]),
+        ({"level": 0, "spares": [MEMBERS[2]], "members": MEMBERS[:2]}, ["spares", "level 0"]),
+        ({"settings": {"member": "x"}}, ["settings.member", "write members"]),
+        ({"initiator": "me"}, ["initiator", "'me'"]),
+        ({"state": "absent"}, ["state", "destroys", "iraid_confirm_delete"]),
+        ({"export": {"iqn": DISK}}, ["export.initiators", "no initiator may use"]),
+        ({"export": {"iqn": "x", "demo_mode": True}}, ["export.iqn", "'x'"]),
+        ({"export": {"iqn": DISK, "demo_mode": True, "portals": ["here:1"]}}, ["export.portals[0]", "'here:1'"]),
+    ],
+)
 def test_a_bad_variable_is_named_with_its_value_and_what_to_write(changes, words):
     found = problems([volume(**changes)])
     assert len(found) == 1, found
@@ -173,15 +181,18 @@ def test_a_confirmed_absent_volume_needs_nothing_else():
     assert problems([{"name": "v0", "state": "absent"}], confirm_delete=["v0"]) == []
 
 
-@pytest.mark.parametrize("kind, changes, words", [
-    ("lio", {"luns": []}, ["luns", "there are none"]),
-    ("lio", {"luns": [{"device": "/dev/sda", "file": "/a"}]}, ["luns[0]", "either"]),
-    ("lio", {"luns": [{"file": "/a", "size": "lots"}]}, ["luns[0].size", "lots"]),
-    ("lio", {"initiators": []}, ["initiators", "no initiator may use"]),
-    ("lio", {"addresses": ["10.0.0.9"]}, ["addresses"]),
-    ("tgt", {"portals": ["10.0.0.1:3260"]}, ["portals", "tgt listens"]),
-    ("tgt", {"chap": {"user": "u", "secret": SECRET}}, ["chap", "command line", "iraid_backend_tgt_secrets_shown"]),
-])
+@pytest.mark.parametrize(
+    "kind, changes, words",
+    [
+        ("lio", {"luns": []}, ["luns", "there are none"]),
+        ("lio", {"luns": [{"device": "/dev/sda", "file": "/a"}]}, ["luns[0]", "either"]),
+        ("lio", {"luns": [{"file": "/a", "size": "lots"}]}, ["luns[0].size", "lots"]),
+        ("lio", {"initiators": []}, ["initiators", "no initiator may use"]),
+        ("lio", {"addresses": ["10.0.0.9"]}, ["addresses"]),
+        ("tgt", {"portals": ["10.0.0.1:3260"]}, ["portals", "tgt listens"]),
+        ("tgt", {"chap": {"user": "u", "secret": SECRET}}, ["chap", "command line", "iraid_backend_tgt_secrets_shown"]),
+    ],
+)
 def test_a_bad_target_is_named_with_what_to_write(kind, changes, words):
     target = {"iqn": DISK, "luns": [{"device": "/dev/vg0/iraid"}], "initiators": [DISK]} | changes
     found = backend_problems([target], kind)
@@ -201,10 +212,19 @@ def test_what_tasks_loop_over_holds_no_secret():
 
 # --- modules, with the real command and a handler that answers as told ---
 
-STATUS = {"name": "v0", "state": "active", "level": 5, "chunk_bytes": 65536, "size_bytes": 2 << 30,
-          "sync_rate_min_bytes": 10 << 20, "sync_rate_max_bytes": 1 << 30,
-          "members": [{"member": f"10.0.0.{n}:3260/{DISK}/0", "role": n - 1, "state": "in sync", "size_bytes": 1 << 30}
-                      for n in (1, 2, 3)]}
+STATUS = {
+    "name": "v0",
+    "state": "active",
+    "level": 5,
+    "chunk_bytes": 65536,
+    "size_bytes": 2 << 30,
+    "sync_rate_min_bytes": 10 << 20,
+    "sync_rate_max_bytes": 1 << 30,
+    "members": [
+        {"member": f"10.0.0.{n}:3260/{DISK}/0", "role": n - 1, "state": "in sync", "size_bytes": 1 << 30}
+        for n in (1, 2, 3)
+    ],
+}
 NO_VOLUME = Failure(2, "not_found", "there is no volume v0", "iraid list")
 
 
@@ -219,8 +239,9 @@ def handler(tmp_path, monkeypatch):
 
 
 def volume_module(check_mode=False, **changes):
-    return run_module("iraid_volume", {"name": "v0", "level": 5, "members": MEMBERS, "command": str(IRAID)} | changes,
-                      check_mode)
+    return run_module(
+        "iraid_volume", {"name": "v0", "level": 5, "members": MEMBERS, "command": str(IRAID)} | changes, check_mode
+    )
 
 
 def test_a_volume_as_wanted_is_unchanged(handler):
@@ -262,8 +283,12 @@ echo "tgtadm: no" >&2
 
 
 def tgt_module(folder, **changes):
-    given = {"iqn": DISK, "luns": [{"file": str(folder.parent / "a.img"), "size": "1M"}], "open_to_all": True,
-             "folder": str(folder)}
+    given = {
+        "iqn": DISK,
+        "luns": [{"file": str(folder.parent / "a.img"), "size": "1M"}],
+        "open_to_all": True,
+        "folder": str(folder),
+    }
     return run_module("iraid_tgt_target", given | changes)
 
 
@@ -305,7 +330,7 @@ def two_tgt(tmp_path, monkeypatch):
     tools.mkdir()
     (tmp_path / "conf.d").mkdir()
     (tools / "tgtadm").write_text(f"#!/bin/sh\ncat {tmp_path}/serves 2>/dev/null || true\n")
-    (tools / "tgt-admin").write_text(f"#!/bin/sh\necho \"Target 1: $2\" >>{tmp_path}/serves\n")
+    (tools / "tgt-admin").write_text(f'#!/bin/sh\necho "Target 1: $2" >>{tmp_path}/serves\n')
     for tool in tools.iterdir():
         tool.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tools}:/usr/bin:/bin")
@@ -313,8 +338,10 @@ def two_tgt(tmp_path, monkeypatch):
 
 
 def serve_twins(folder):
-    return [tgt_module(folder, iqn=iqn, luns=[{"file": f"{folder.parent}/{number}.img", "size": "1M"}])["changed"]
-            for number, iqn in enumerate(TWINS)]
+    return [
+        tgt_module(folder, iqn=iqn, luns=[{"file": f"{folder.parent}/{number}.img", "size": "1M"}])["changed"]
+        for number, iqn in enumerate(TWINS)
+    ]
 
 
 def test_targets_with_like_names_have_a_file_each(two_tgt):
@@ -329,8 +356,12 @@ def test_a_file_with_the_name_that_the_role_gave_before_is_taken_over(two_tgt):
     mine = next(path for path in two_tgt.iterdir() if f"<target {TWINS[1]}>" in path.read_text())
     text = mine.read_text()
     mine.rename(two_tgt / OLD_NAME)
-    given = {"iqn": TWINS[1], "luns": [{"file": f"{two_tgt.parent}/1.img", "size": "1M"}], "open_to_all": True,
-             "folder": str(two_tgt)}
+    given = {
+        "iqn": TWINS[1],
+        "luns": [{"file": f"{two_tgt.parent}/1.img", "size": "1M"}],
+        "open_to_all": True,
+        "folder": str(two_tgt),
+    }
     assert run_module("iraid_tgt_target", given, check_mode=True)["changed"] is True and not mine.exists()
     result = run_module("iraid_tgt_target", given)
     assert result["changes"] == [f"{two_tgt / OLD_NAME} renamed to {mine}"]
@@ -339,7 +370,9 @@ def test_a_file_with_the_name_that_the_role_gave_before_is_taken_over(two_tgt):
 
 
 def test_a_file_with_the_name_of_before_stays_where_it_is_another_s(two_tgt):
-    (two_tgt / OLD_NAME).write_text(f"<target {TWINS[1]}>\n</target>\n<target iqn.2026-01.org.example:more>\n</target>\n")
+    (two_tgt / OLD_NAME).write_text(
+        f"<target {TWINS[1]}>\n</target>\n<target iqn.2026-01.org.example:more>\n</target>\n"
+    )
     before = (two_tgt / OLD_NAME).read_text()
     assert serve_twins(two_tgt)[0] is True
     assert (two_tgt / OLD_NAME).read_text() == before
@@ -347,18 +380,34 @@ def test_a_file_with_the_name_of_before_stays_where_it_is_another_s(two_tgt):
 
 def examined(superblock=None, copies="absent"):
     """Of any device."""
-    return lambda asked: {"member": asked["member"], "device": {"size_bytes": 1 << 30}, "session": {},
-                          "signature": None, "superblock": superblock, "copies": {"a": copies, "b": copies}}
+    return lambda asked: {
+        "member": asked["member"],
+        "device": {"size_bytes": 1 << 30},
+        "session": {},
+        "signature": None,
+        "superblock": superblock,
+        "copies": {"a": copies, "b": copies},
+    }
 
 
 SUPERBLOCK = {"name": "v0", "role": 1, "volume_uuid": "12345678-0000-4000-8000-000000000000"}
 
 
 @pytest.mark.parametrize("check_mode", [False, True])
-@pytest.mark.parametrize("seen, words", [
-    (examined(SUPERBLOCK, "ok"), ["holds member 1 of the iraid volume", SUPERBLOCK["volume_uuid"],
-                                  "iraid import --initiator iqn.2026-01.org.e:me 10.0.0.1/"]),
-    (examined(copies="unsupported: version 9"), ["holds an iraid superblock that can't be read"])])
+@pytest.mark.parametrize(
+    "seen, words",
+    [
+        (
+            examined(SUPERBLOCK, "ok"),
+            [
+                "holds member 1 of the iraid volume",
+                SUPERBLOCK["volume_uuid"],
+                "iraid import --initiator iqn.2026-01.org.e:me 10.0.0.1/",
+            ],
+        ),
+        (examined(copies="unsupported: version 9"), ["holds an iraid superblock that can't be read"]),
+    ],
+)
 def test_overwrite_in_the_inventory_does_not_destroy_what_iraid_made(handler, check_mode, seen, words):
     """The gateway was installed anew: it knows no volume, its members hold one."""
     with handler(volume_status=NO_VOLUME, examine=seen) as peer:
@@ -460,13 +509,16 @@ def asked(config_command):
 
 def test_keys_are_checked_then_written_then_applied_once(config_command):
     file = config_command.parent / "etc/gateway.conf"
-    wanted = {"notify": {"mail": ["a@example.org", "b@example.org"], "severity": None},
-              "volumes": {"header_digest": True}}
+    wanted = {
+        "notify": {"mail": ["a@example.org", "b@example.org"], "severity": None},
+        "volumes": {"header_digest": True},
+    }
     assert settings_module(config_command, wanted, check_mode=True)["changed"] is True
     assert not file.exists() and asked(config_command) == ["config check"]
     result = settings_module(config_command, wanted)
-    assert file.read_text() == ("[notify]\nmail = a@example.org\nmail = b@example.org\n\n[volumes]\n"
-                                "header_digest = yes\n")
+    assert file.read_text() == (
+        "[notify]\nmail = a@example.org\nmail = b@example.org\n\n[volumes]\nheader_digest = yes\n"
+    )
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert asked(config_command)[1:] == ["config check", "config reload"]
     assert "iraid replace" in result["warnings"][0]
@@ -502,8 +554,9 @@ def test_what_the_handler_changes_while_a_file_is_checked_stays(config_command):
     assert asked(config_command) == ["config check", "config check", "config reload"]
 
 
-@pytest.mark.parametrize("volume, name, lock", [("v0", "volumes/v0.conf", "volumes.lock"),
-                                                (None, "gateway.conf", "spares.lock")])
+@pytest.mark.parametrize(
+    "volume, name, lock", [("v0", "volumes/v0.conf", "volumes.lock"), (None, "gateway.conf", "spares.lock")]
+)
 def test_a_file_that_the_handler_is_changing_is_waited_for(config_command, volume, name, lock):
     file, locked = config_command.parent / "etc" / name, config_command.parent / "run" / lock
     file.parent.mkdir(parents=True)

@@ -13,10 +13,17 @@ UNITS = ("tcmu-runner.service", "rtslib-fb-targetctl.service")
 
 def verify(folder, unit):
     """What systemd says about a oneshot with the drop-in of `unit`."""
-    (folder / unit).write_text("[Service]\nType=oneshot\nExecStart=/bin/true\n" if "targetctl" in unit
-                               else "[Service]\nExecStart=/bin/true\n")
-    done = subprocess.run(["systemd-analyze", "verify", "--man=no", "--recursive-errors=no", folder / unit], text=True,
-                          capture_output=True, timeout=60, check=False, env=os.environ | {"SYSTEMD_UNIT_PATH": f"{folder}:"})
+    (folder / unit).write_text(
+        "[Service]\nType=oneshot\nExecStart=/bin/true\n" if "targetctl" in unit else "[Service]\nExecStart=/bin/true\n"
+    )
+    done = subprocess.run(
+        ["systemd-analyze", "verify", "--man=no", "--recursive-errors=no", folder / unit],
+        text=True,
+        capture_output=True,
+        timeout=60,
+        check=False,
+        env=os.environ | {"SYSTEMD_UNIT_PATH": f"{folder}:"},
+    )
     return [line for line in done.stderr.splitlines() if "iraid.conf" in line or unit in line]
 
 
@@ -55,10 +62,17 @@ def test_commands_are_refused_only_after_a_runner_that_nobody_follows(tmp_path, 
     systemctl.write_text(f"#!/bin/sh\n[ \"$1 $4\" = 'list-jobs tcmu-runner.service' ] && printf %s '{JOBS[end]}'\n")
     systemctl.chmod(0o755)
 
-    subprocess.run([ROOT / "scripts/runner-ended", parameters, backstores], check=True, timeout=60,
-                   env=os.environ | {"PATH": f"{systemctl.parent}:{os.environ['PATH']}"})
+    subprocess.run(
+        [ROOT / "scripts/runner-ended", parameters, backstores],
+        check=True,
+        timeout=60,
+        env=os.environ | {"PATH": f"{systemctl.parent}:{os.environ['PATH']}"},
+    )
 
-    assert {file.name: file.read_text() for file in parameters.iterdir()} == {"block_netlink": "1\n", "reset_netlink": "1\n"}
+    assert {file.name: file.read_text() for file in parameters.iterdir()} == {
+        "block_netlink": "1\n",
+        "reset_netlink": "1\n",
+    }
     told = {"block_dev": "1\n", "reset_ring": "1\n"} if end in ("stopped", "shut down") else {"block_dev": ""}
     for action in actions:
         assert {file.name: file.read_text() for file in action.iterdir()} == told

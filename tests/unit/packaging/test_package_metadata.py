@@ -22,8 +22,13 @@ RULES = (ROOT / "debian/rules").read_text()
 SPEC = (ROOT / "packaging/rpm/iraid.spec").read_text()
 COMPONENTS = dict(re.findall(r"^component_(\S+) := (\S+)$", RULES, re.MULTILINE))  # package -> component
 # Modules that are not Python's own, and Debian's names of them.
-MODULES = {"click": "python3-click", "rich": "python3-rich", "rtslib_fb": "python3-rtslib-fb",
-           "dbus": "python3-dbus", "prometheus_client": "python3-prometheus-client"}
+MODULES = {
+    "click": "python3-click",
+    "rich": "python3-rich",
+    "rtslib_fb": "python3-rtslib-fb",
+    "dbus": "python3-dbus",
+    "prometheus_client": "python3-prometheus-client",
+}
 # Of the build tools, what is part of every Debian build, and what the tests alone need.
 NOT_ASKED_FOR = {"build-essential", "ca-certificates", "dpkg-dev", "xz-utils"}
 
@@ -32,8 +37,10 @@ def stanzas() -> dict[str, dict[str, str]]:
     """Package (the source too) -> its fields, as debian/control has them."""
     found = {}
     for text in (ROOT / "debian/control").read_text().split("\n\n"):
-        fields = {name: " ".join(value.split())
-                  for name, value in re.findall(r"^([A-Z][A-Za-z-]*):((?:.*\n?)(?:^ .*\n?)*)", text, re.MULTILINE)}
+        fields = {
+            name: " ".join(value.split())
+            for name, value in re.findall(r"^([A-Z][A-Za-z-]*):((?:.*\n?)(?:^ .*\n?)*)", text, re.MULTILINE)
+        }
         found["source" if "Source" in fields else fields["Package"]] = fields
     return found
 
@@ -50,8 +57,11 @@ def test_every_package_is_a_component_of_cmake_s_install():
     packages = set(CONTROL) - {"source"}
     assert packages == set(COMPONENTS)
 
-    lists = [path for folder in ("handler", "scripts", "docs", "packaging")
-             for path in (ROOT / folder).rglob("CMakeLists.txt")]
+    lists = [
+        path
+        for folder in ("handler", "scripts", "docs", "packaging")
+        for path in (ROOT / folder).rglob("CMakeLists.txt")
+    ]
     named = {component for path in lists for component in re.findall(r"\bCOMPONENT (\w+)", path.read_text())}
     assert "nbdkit" in named
     assert named <= set(COMPONENTS.values())
@@ -59,13 +69,16 @@ def test_every_package_is_a_component_of_cmake_s_install():
 
 @pytest.mark.skipif(not (BUILD / "cmake_install.cmake").exists(), reason="there is no build: run scripts/build")
 def test_nothing_is_installed_that_is_in_no_package():
-    installed = {component for path in BUILD.rglob("cmake_install.cmake")
-                 for component in re.findall(r'CMAKE_INSTALL_COMPONENT STREQUAL "(\w+)"', path.read_text())}
+    installed = {
+        component
+        for path in BUILD.rglob("cmake_install.cmake")
+        for component in re.findall(r'CMAKE_INSTALL_COMPONENT STREQUAL "(\w+)"', path.read_text())
+    }
     assert installed and installed <= set(COMPONENTS.values())
 
 
 def test_the_spec_has_the_same_packages():
-    components, = re.findall(r"^for component in (.*); do$", SPEC, re.MULTILINE)
+    (components,) = re.findall(r"^for component in (.*); do$", SPEC, re.MULTILINE)
     packages = {"iraid"} | {f"iraid-{name}" for name in re.findall(r"^%package (\S+)$", SPEC, re.MULTILINE)}
     assert packages == set(COMPONENTS)
     assert set(components.split()) == set(COMPONENTS.values())
@@ -103,26 +116,33 @@ def test_packages_ask_for_the_python_modules_they_import():
     assert everything <= set(MODULES), "a module is new: name its package here and in debian/control"
     asked = names_in(CONTROL["iraid"]["Depends"]) | names_in(CONTROL["iraid-exporter"]["Depends"])
     assert {MODULES[name] for name in everything} <= asked
-    assert {"python3-click", "python3-rich", "python3-rtslib-fb", "python3-dbus"} <= names_in(CONTROL["iraid"]["Depends"])
+    assert {"python3-click", "python3-rich", "python3-rtslib-fb", "python3-dbus"} <= names_in(
+        CONTROL["iraid"]["Depends"]
+    )
 
 
-@pytest.mark.parametrize("unit", sorted(path.name.removesuffix(".in") for path in (ROOT / "config/systemd").iterdir()
-                                        if path.is_file()))
+@pytest.mark.parametrize(
+    "unit", sorted(path.name.removesuffix(".in") for path in (ROOT / "config/systemd").iterdir() if path.is_file())
+)
 def test_a_unit_is_installed(unit):
     assert unit in (ROOT / "scripts/CMakeLists.txt").read_text()
 
 
-@pytest.mark.parametrize(("headers", "said"), [
-    ("1.5.4-4.1", "tcmu-runner (>= 1.5.4), tcmu-runner (<< 1.6.3~)"),
-    ("1.5.4 from /a-b/c", "tcmu-runner (>= 1.5.4), tcmu-runner (<< 1.6.3~)"),
-    ("1.6.1", "tcmu-runner (>= 1.6.1), tcmu-runner (<< 1.6.3~)"),
-    ("1.5.3-1", "tcmu-runner (>= 1.5.3), tcmu-runner (<< 1.5.4~)"),  # another struct tcmur_handler
-    ("1.7.0-2", "tcmu-runner (>= 1.7.0), tcmu-runner (<< 1.7.1~)"),  # not compared yet
-])
+@pytest.mark.parametrize(
+    ("headers", "said"),
+    [
+        ("1.5.4-4.1", "tcmu-runner (>= 1.5.4), tcmu-runner (<< 1.6.3~)"),
+        ("1.5.4 from /a-b/c", "tcmu-runner (>= 1.5.4), tcmu-runner (<< 1.6.3~)"),
+        ("1.6.1", "tcmu-runner (>= 1.6.1), tcmu-runner (<< 1.6.3~)"),
+        ("1.5.3-1", "tcmu-runner (>= 1.5.3), tcmu-runner (<< 1.5.4~)"),  # another struct tcmur_handler
+        ("1.7.0-2", "tcmu-runner (>= 1.7.0), tcmu-runner (<< 1.7.1~)"),  # not compared yet
+    ],
+)
 def test_a_handler_runs_in_runners_whose_interface_is_the_one_it_was_built_with(tmp_path, headers, said):
     (tmp_path / ".version").write_text(headers + "\n")
-    done = subprocess.run([ROOT / "scripts/tcmu-requires", "--debian", tmp_path / ".version"],
-                          capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [ROOT / "scripts/tcmu-requires", "--debian", tmp_path / ".version"], capture_output=True, text=True, check=True
+    )
     assert done.stdout == said + "\n"
 
 
@@ -137,8 +157,11 @@ def test_maintainer_scripts_are_shell_that_parses():
 # --- what the scripts of both do, on a machine that is a folder ---
 
 PREVIOUS = "run/systemd/system/tcmu-runner.service.d/iraid-previous-handler.conf"
-DEBIAN = {"post": ("postinst", {1: ["configure", ""], 2: ["configure", "0.0.9"]}), "preun": ("prerm", {0: ["remove"]}),
-          "postun": ("postrm", {0: ["remove"]})}
+DEBIAN = {
+    "post": ("postinst", {1: ["configure", ""], 2: ["configure", "0.0.9"]}),
+    "preun": ("prerm", {0: ["remove"]}),
+    "postun": ("postrm", {0: ["remove"]}),
+}
 
 
 def scriptlet(when: str, package: str = "") -> str:
@@ -178,8 +201,13 @@ echo {"upgrade-runner" if "upgrade" in name else '"$@"'} | sed 's/--no-reload //
             text = text.replace(folder, f"{self.root}{folder}")
         script = self.root / "script"
         script.write_text(text)
-        return subprocess.run(["sh", script, *words], env={"PATH": f"{self.root}/bin:/usr/bin:/bin"}, text=True,
-                              capture_output=True, check=False)
+        return subprocess.run(
+            ["sh", script, *words],
+            env={"PATH": f"{self.root}/bin:/usr/bin:/bin"},
+            text=True,
+            capture_output=True,
+            check=False,
+        )
 
     def did(self, *verbs: str) -> list[str]:
         return [line for line in self.notes.read_text().splitlines() if line.split()[0] in verbs]
@@ -194,14 +222,17 @@ def runs(machine: Machine, kind: str, when: str, count: int) -> subprocess.Compl
 
 
 @pytest.mark.parametrize("kind", ["deb", "rpm"])
-@pytest.mark.parametrize(("count", "state", "expected", "previous"), [
-    (1, {}, [], False),
-    (1, {"enabled": "tcmu-runner.service"}, ["start tcmu-runner"], False),
-    (1, {"active": "tcmu-runner.service"}, ["restart tcmu-runner"], False),
-    (2, {"active": "tcmu-runner.service"}, ["restart tcmu-runner"], False),
-    (1, {"active": "tcmu-runner.service", "luns": "v0"}, [], True),
-    (2, {"active": "tcmu-runner.service", "luns": "v0"}, ["upgrade-runner"], True),  # which forgets it itself
-])
+@pytest.mark.parametrize(
+    ("count", "state", "expected", "previous"),
+    [
+        (1, {}, [], False),
+        (1, {"enabled": "tcmu-runner.service"}, ["start tcmu-runner"], False),
+        (1, {"active": "tcmu-runner.service"}, ["restart tcmu-runner"], False),
+        (2, {"active": "tcmu-runner.service"}, ["restart tcmu-runner"], False),
+        (1, {"active": "tcmu-runner.service", "luns": "v0"}, [], True),
+        (2, {"active": "tcmu-runner.service", "luns": "v0"}, ["upgrade-runner"], True),  # which forgets it itself
+    ],
+)
 def test_a_package_that_is_installed_loads_its_handler(tmp_path, kind, count, state, expected, previous):
     machine = Machine(tmp_path, **state)
     done = runs(machine, kind, "post", count)
@@ -212,8 +243,14 @@ def test_a_package_that_is_installed_loads_its_handler(tmp_path, kind, count, st
 
 
 @pytest.mark.parametrize("kind", ["deb", "rpm"])
-@pytest.mark.parametrize(("state", "expected"), [({}, []), ({"active": "tcmu-runner.service"}, ["restart tcmu-runner"]),
-                                                 ({"active": "tcmu-runner.service", "luns": "other"}, [])])
+@pytest.mark.parametrize(
+    ("state", "expected"),
+    [
+        ({}, []),
+        ({"active": "tcmu-runner.service"}, ["restart tcmu-runner"]),
+        ({"active": "tcmu-runner.service", "luns": "other"}, []),
+    ],
+)
 def test_a_package_that_is_removed_leaves_no_way_to_the_previous_handler(tmp_path, kind, state, expected):
     machine = Machine(tmp_path, **state)
     assert runs(machine, kind, "postun", 0).returncode == 0
@@ -244,13 +281,21 @@ def test_an_rpm_that_is_installed_starts_what_the_distribution_enables_and_a_rem
         assert machine.run(scriptlet("post", package), ["1"]).returncode == 0
         assert machine.run(scriptlet("preun", package), ["0"]).returncode == 0
         assert machine.run(scriptlet("postun", package), ["0"]).returncode == 0
-    assert machine.did("preset", "start") == ["preset iraid-scrub.timer", "start iraid-scrub.timer",
-                                              "preset iraid-exporter", "start iraid-exporter"]
-    assert machine.did("disable") == ["disable --now iraid-scrub.timer iraid-scrub iraid-monitor",
-                                      "disable --now iraid-exporter"]
+    assert machine.did("preset", "start") == [
+        "preset iraid-scrub.timer",
+        "start iraid-scrub.timer",
+        "preset iraid-exporter",
+        "start iraid-exporter",
+    ]
+    assert machine.did("disable") == [
+        "disable --now iraid-scrub.timer iraid-scrub iraid-monitor",
+        "disable --now iraid-exporter",
+    ]
 
 
 @pytest.mark.skipif(shutil.which("rpmspec") is None, reason="rpmspec is not installed; run scripts/deps --long")
 def test_rpm_reads_the_spec(tmp_path):
-    done = subprocess.run(["rpmspec", "--parse", ROOT / "packaging/rpm/iraid.spec"], text=True, capture_output=True, check=True)
+    done = subprocess.run(
+        ["rpmspec", "--parse", ROOT / "packaging/rpm/iraid.spec"], text=True, capture_output=True, check=True
+    )
     assert "-printf '%f '" in done.stdout and "%{_libexecdir}" not in done.stdout

@@ -26,8 +26,7 @@ def test_systemd_takes_the_units(tmp_path):
     for name in ("iraid-scrub", "iraid-monitor"):
         units.append(tmp_path / f"{name}.service")
         units[-1].write_text(service_text(IRAID, name))
-    done = subprocess.run(["systemd-analyze", "verify", "--man=no", *units], capture_output=True, text=True,
-                          timeout=60)
+    done = subprocess.run(["systemd-analyze", "verify", "--man=no", *units], capture_output=True, text=True, timeout=60)
     said = [line for line in done.stderr.splitlines() if "iraid-" in line]
     assert (done.returncode, said) == (0, []), done.stderr
 
@@ -54,8 +53,13 @@ def completed(tmp_path, line):
         COMP_WORDS=({line}) COMP_CWORD=$(( ${{#COMP_WORDS[@]}} - 1 ))
         _iraid {IRAID} && printf '%s\\n' "${{COMPREPLY[@]}}"
     """
-    done = subprocess.run(["bash", "--norc", "-c", script], capture_output=True, text=True, timeout=60,
-                          env=os.environ | {"IRAID_SOCKET": str(tmp_path / "s")})
+    done = subprocess.run(
+        ["bash", "--norc", "-c", script],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env=os.environ | {"IRAID_SOCKET": str(tmp_path / "s")},
+    )
     assert done.stderr.replace("bash: line 1: compopt", "") == done.stderr
     return done.stdout.split()
 

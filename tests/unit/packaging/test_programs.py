@@ -20,10 +20,27 @@ from iraid_dev.places import ROOT
 FOLDERS = ("python", "scripts", "tests", "packaging", "debian")
 PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
 # Words that happen to be a program's name as well, where they are the first of a list or of arguments.
-NO_PROGRAMS = {"GET", "HEAD", "POST", "ansible", "display", "edit", "file", "import", "open", "red", "time", "view", "write"}
+NO_PROGRAMS = {
+    "GET",
+    "HEAD",
+    "POST",
+    "ansible",
+    "display",
+    "edit",
+    "file",
+    "import",
+    "open",
+    "red",
+    "time",
+    "view",
+    "write",
+}
 KEYWORD = "then|do|else|if|while|until|exec|env|command -v"
-IN_SHELL = re.compile(rf"(?:^|[|;&(`]|!\s|\b(?:{KEYWORD}|chroot \S+)\s)\s*(?:\w+=[^\s$(`]*\s+)*"
-                      rf"(?!(?:{KEYWORD}|fi|done)\b)([a-z][\w.+-]*)(?=\s|$|[;)|&])", re.MULTILINE)
+IN_SHELL = re.compile(
+    rf"(?:^|[|;&(`]|!\s|\b(?:{KEYWORD}|chroot \S+)\s)\s*(?:\w+=[^\s$(`]*\s+)*"
+    rf"(?!(?:{KEYWORD}|fi|done)\b)([a-z][\w.+-]*)(?=\s|$|[;)|&])",
+    re.MULTILINE,
+)
 CASE_PATTERNS = re.compile(r"^\s*[\w*.-]+(?:\s*\|\s*[\w*.-]+)*\)", re.MULTILINE)
 NO_SOURCE = {"scripts/deps"}  # a list of packages
 DOES_WITHOUT = {("python/iraid/watch/support.py", "rpm")}  # what is not there is left out of the archive
@@ -32,7 +49,12 @@ DOES_WITHOUT = {("python/iraid/watch/support.py", "rpm")}  # what is not there i
 def sources() -> list[Path]:
     found = []
     for path in (path for folder in FOLDERS for path in sorted((ROOT / folder).rglob("*"))):
-        if path.is_file() and "__pycache__" not in path.parts and kind(path) and str(path.relative_to(ROOT)) not in NO_SOURCE:
+        if (
+            path.is_file()
+            and "__pycache__" not in path.parts
+            and kind(path)
+            and str(path.relative_to(ROOT)) not in NO_SOURCE
+        ):
             found.append(path)
     return found
 
@@ -52,7 +74,9 @@ def kind(path: Path) -> str:
 def words_of_python(text: str) -> Iterator[str]:
     """First texts of lists, tuples and arguments: ["mkfs.ext4", "-q", disk], run("mkfs.ext4", disk)."""
     for node in ast.walk(ast.parse(text)):
-        first = (node.args if isinstance(node, ast.Call) else node.elts if isinstance(node, (ast.List, ast.Tuple)) else [])[:1]
+        first = (
+            node.args if isinstance(node, ast.Call) else node.elts if isinstance(node, (ast.List, ast.Tuple)) else []
+        )[:1]
         if first and isinstance(first[0], ast.Constant) and isinstance(first[0].value, str):
             yield first[0].value
 
@@ -72,8 +96,11 @@ def words_of(path: Path) -> set[str]:
 
 def is_asked_for(program: str, text: str) -> bool:
     """Whether it does without, or says that it can't: then --long and --qemu may bring it."""
-    return (f'"{program}"' in text and ("which(" in text or "FileNotFoundError" in text)
-            or re.search(rf"\b(need|command -v) {program}\b", text) is not None)
+    return (
+        f'"{program}"' in text
+        and ("which(" in text or "FileNotFoundError" in text)
+        or re.search(rf"\b(need|command -v) {program}\b", text) is not None
+    )
 
 
 @pytest.mark.parametrize("path", sources(), ids=lambda path: str(path.relative_to(ROOT)))
@@ -85,19 +112,29 @@ def test_each_program_comes_with_a_package_that_is_listed(path: Path) -> None:
         long = word in packages.programs("--long", "--qemu")
         assert long and may_be_long(path, word, text), (
             f"{path.relative_to(ROOT)} uses {word}, which no package brings that scripts/deps installs"
-            + (" without --long: ask for it (shutil.which) and skip, or move its package" if long else
-               "; add its package, or if it is no program a line in NO_PROGRAMS"))
+            + (
+                " without --long: ask for it (shutil.which) and skip, or move its package"
+                if long
+                else "; add its package, or if it is no program a line in NO_PROGRAMS"
+            )
+        )
 
 
 def may_be_long(path: Path, word: str, text: str) -> bool:
-    return (is_asked_for(word, text) or "pytest.mark.long" in text or path.parent.name == "guest"
-            or (str(path.relative_to(ROOT)), word) in DOES_WITHOUT)
+    return (
+        is_asked_for(word, text)
+        or "pytest.mark.long" in text
+        or path.parent.name == "guest"
+        or (str(path.relative_to(ROOT)), word) in DOES_WITHOUT
+    )
 
 
 def test_a_program_that_is_started_is_seen() -> None:
     assert {"mkfs.ext4", "tc", "ip"} <= set(words_of_python('run("mkfs.ext4", x); f(["tc", "-s"]); a = ("ip", y)'))
     assert words_of_shell("case $1 in\n\tdeb | rpm) tgtd ;;\nesac") & {"deb", "rpm", "tgtd"} == {"tgtd"}
-    assert {"tgtd", "mount", "sed", "curl"} <= set(IN_SHELL.findall("A=1 tgtd -f\nif mount /x; then :; fi\na=$(sed p) && ! curl"))
+    assert {"tgtd", "mount", "sed", "curl"} <= set(
+        IN_SHELL.findall("A=1 tgtd -f\nif mount /x; then :; fi\na=$(sed p) && ! curl")
+    )
 
 
 def test_what_the_list_brings_is_known() -> None:

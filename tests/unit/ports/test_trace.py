@@ -30,7 +30,8 @@ def notes(library):
     text = subprocess.run(["readelf", "--notes", "--wide", library], capture_output=True, text=True, check=True).stdout
     found = {}
     for provider, name, arguments in re.findall(
-            r"Provider: (\w+)\n\s*Name: (\w+)\n\s*Location:.*\n\s*Arguments: (.*)", text):
+        r"Provider: (\w+)\n\s*Name: (\w+)\n\s*Location:.*\n\s*Arguments: (.*)", text
+    ):
         if provider == "iraid":
             found.setdefault(name, []).append([int(one.split("@")[0]) for one in arguments.split()])
     return found
@@ -73,15 +74,22 @@ def test_the_scripts_use_them(steps_perf):
 
 def test_perf_lines_become_a_table(steps_perf):
     def line(at, probe, number, offset):
-        return (f" iraid v0  4711 {at:.6f}: sdt_iraid:{probe}: (7f0a) arg1=139 arg2={number} arg3=1 arg4={offset}"
-                " arg5=4096 arg6=1")
+        return (
+            f" iraid v0  4711 {at:.6f}: sdt_iraid:{probe}: (7f0a) arg1=139 arg2={number} arg3=1 arg4={offset}"
+            " arg5=4096 arg6=1"
+        )
 
-    steps = steps_perf.summed([
-        line(10.0, "wait__end", 9, 0),  # began before
-        line(10.1, "wait__begin", 1, 0), line(10.2, "wait__begin", 1, 65536),  # two pieces of one command
-        line(10.4, "wait__end", 1, 0), line(10.3, "wait__end", 1, 65536),
-        line(10.5, "read__begin", 1, 0),  # does not end
-        "something else"])
+    steps = steps_perf.summed(
+        [
+            line(10.0, "wait__end", 9, 0),  # began before
+            line(10.1, "wait__begin", 1, 0),
+            line(10.2, "wait__begin", 1, 65536),  # two pieces of one command
+            line(10.4, "wait__end", 1, 0),
+            line(10.3, "wait__end", 1, 65536),
+            line(10.5, "read__begin", 1, 0),  # does not end
+            "something else",
+        ]
+    )
     assert steps["wait"].count == 2
     assert steps["wait"].seconds == pytest.approx(0.4)
     assert steps["wait"].longest == pytest.approx(0.3)
@@ -91,8 +99,13 @@ def test_perf_lines_become_a_table(steps_perf):
     assert shown[2].split() == ["wait", "2", "200000.0", "100.0%", "300000"]
 
 
-@pytest.mark.parametrize(("arguments", "said"), [
-    (["--seconds", "0"], "--seconds is 0"), (["--handler", "/nowhere/handler.so"], "no handler at /nowhere/handler.so")])
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--seconds", "0"], "--seconds is 0"),
+        (["--handler", "/nowhere/handler.so"], "no handler at /nowhere/handler.so"),
+    ],
+)
 def test_bad_arguments_are_named(arguments, said):
     done = subprocess.run([SCRIPT, *arguments], capture_output=True, text=True, check=False)
     assert done.returncode != 0

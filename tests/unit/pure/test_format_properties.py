@@ -9,37 +9,90 @@ import struct
 
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from pure_library import (ABSENT, ALL_SHAPES, CHUNK_SIZES, CORRUPT, KIB, MEMBERS, MIB, OK, UNSUPPORTED, Area,
-                          SpareMark, Superblock, lib, ref)
+from pure_library import (
+    ABSENT,
+    ALL_SHAPES,
+    CHUNK_SIZES,
+    CORRUPT,
+    KIB,
+    MEMBERS,
+    MIB,
+    OK,
+    UNSUPPORTED,
+    Area,
+    SpareMark,
+    Superblock,
+    lib,
+    ref,
+)
 
 from iraid_dev.stack.checksum import crc32c
 
 # name: (offset, struct format)
 FIELDS = {
-    "magic": (0, "8s"), "crc": (8, "I"), "version": (12, "I"), "features_compat": (16, "Q"),
-    "features_ro_compat": (24, "Q"), "features_incompat": (32, "Q"), "write_count": (40, "Q"),
-    "volume_uuid": (48, "16s"), "member_uuid": (64, "16s"), "name": (80, "64s"),
-    "level": (144, "B"), "member_count": (145, "B"), "role": (146, "B"), "flags": (147, "B"),
+    "magic": (0, "8s"),
+    "crc": (8, "I"),
+    "version": (12, "I"),
+    "features_compat": (16, "Q"),
+    "features_ro_compat": (24, "Q"),
+    "features_incompat": (32, "Q"),
+    "write_count": (40, "Q"),
+    "volume_uuid": (48, "16s"),
+    "member_uuid": (64, "16s"),
+    "name": (80, "64s"),
+    "level": (144, "B"),
+    "member_count": (145, "B"),
+    "role": (146, "B"),
+    "flags": (147, "B"),
     "chunk_bytes": (148, "I"),
-    "block_bytes": (152, "I"), "region_rows": (156, "I"), "member_bytes": (160, "Q"),
-    "data_bytes": (168, "Q"), "epoch": (176, "Q"), "event": (184, "Q"), "created_s": (192, "Q"),
-    "updated_s": (200, "Q"), "resync_row": (208, "Q"), "rebuild_row": (216, "Q"),
-    "scrub_row": (224, "Q"), "scrub_mode": (232, "B"), "scrub_running": (233, "B"),
-    "scrub_mismatches": (240, "Q"), "owner": (256, "64s"), "area_count": (320, "I"),
-    **{f"area{i}_{what}": (384 + 24 * i + at, form) for i in range(5)
-       for what, at, form in (("type", 0, "I"), ("offset", 8, "Q"), ("length", 16, "Q"))},
+    "block_bytes": (152, "I"),
+    "region_rows": (156, "I"),
+    "member_bytes": (160, "Q"),
+    "data_bytes": (168, "Q"),
+    "epoch": (176, "Q"),
+    "event": (184, "Q"),
+    "created_s": (192, "Q"),
+    "updated_s": (200, "Q"),
+    "resync_row": (208, "Q"),
+    "rebuild_row": (216, "Q"),
+    "scrub_row": (224, "Q"),
+    "scrub_mode": (232, "B"),
+    "scrub_running": (233, "B"),
+    "scrub_mismatches": (240, "Q"),
+    "owner": (256, "64s"),
+    "area_count": (320, "I"),
+    **{
+        f"area{i}_{what}": (384 + 24 * i + at, form)
+        for i in range(5)
+        for what, at, form in (("type", 0, "I"), ("offset", 8, "Q"), ("length", 16, "Q"))
+    },
     **{f"uuid{i}": (768 + 16 * i, "16s") for i in range(32)},
     **{f"state{i}": (1280 + i, "B") for i in range(32)},
-    **{f"tracked{i}_{what}": (1312 + 24 * i + at, form) for i in range(4)
-       for what, at, form in (("uuid", 0, "16s"), ("role", 16, "B"), ("state", 17, "B"),
-                            ("epoch_low", 18, "I"), ("epoch_high", 22, "H"))},
+    **{
+        f"tracked{i}_{what}": (1312 + 24 * i + at, form)
+        for i in range(4)
+        for what, at, form in (
+            ("uuid", 0, "16s"),
+            ("role", 16, "B"),
+            ("state", 17, "B"),
+            ("epoch_low", 18, "I"),
+            ("epoch_high", 22, "H"),
+        )
+    },
     **{f"write_count{i}": (1408 + 8 * i, "Q") for i in range(32)},
     **{f"tracked{i}_write_count": (1664 + 8 * i, "Q") for i in range(4)},
-    "recorded_roles": (1696, "I"), "lost_empty": (1700, "I"), "flushes_fail": (1704, "B"),
+    "recorded_roles": (1696, "I"),
+    "lost_empty": (1700, "I"),
+    "flushes_fail": (1704, "B"),
 }
 SPARE_FIELDS = {
-    "magic": (0, "8s"), "crc": (8, "I"), "version": (12, "I"), "member_uuid": (16, "16s"),
-    "volume_uuid": (32, "16s"), "member_bytes": (48, "Q"), "block_bytes": (56, "I"),
+    "magic": (0, "8s"),
+    "crc": (8, "I"),
+    "version": (12, "I"),
+    "member_uuid": (16, "16s"),
+    "volume_uuid": (32, "16s"),
+    "member_bytes": (48, "Q"),
+    "block_bytes": (56, "I"),
     "created_s": (64, "Q"),
 }
 REBUILDING, OUT_OF_DATE, FAULTY = 4, 5, 2
@@ -56,14 +109,16 @@ def model_encode(values: dict, fields: dict = FIELDS) -> bytes:
 
 
 def model_decode(block: bytes, fields: dict = FIELDS) -> dict:
-    return {name: struct.unpack_from("<" + form, block, offset)[0]
-            for name, (offset, form) in fields.items()}
+    return {name: struct.unpack_from("<" + form, block, offset)[0] for name, (offset, form) in fields.items()}
 
 
 def tracked_of(v: dict) -> list[tuple[bytes, int, int]]:
     """(UUID, role, state) of the sets that are in use."""
-    return [(v.get(f"tracked{i}_uuid", bytes(16)), v.get(f"tracked{i}_role", 0), state)
-            for i in range(4) if (state := v.get(f"tracked{i}_state", 0))]
+    return [
+        (v.get(f"tracked{i}_uuid", bytes(16)), v.get(f"tracked{i}_role", 0), state)
+        for i in range(4)
+        if (state := v.get(f"tracked{i}_state", 0))
+    ]
 
 
 def is_text(raw: bytes) -> bool:
@@ -93,29 +148,34 @@ def model_verdict(v: dict) -> int:
         lambda: v["region_rows"] in [2**i for i in range(32)],
         lambda: -(-model_rows(v["level"], n, data // chunk) // v["region_rows"]) <= 262144,
         lambda: 16 * MIB <= member < 2**63,
-        lambda: all(v[f"{what}_row"] <= model_rows(v["level"], n, data // chunk)
-                    for what in ("resync", "rebuild", "scrub")),
+        lambda: all(
+            v[f"{what}_row"] <= model_rows(v["level"], n, data // chunk) for what in ("resync", "rebuild", "scrub")
+        ),
         lambda: v["scrub_mode"] <= 2 and v["scrub_running"] <= 1 and v["flushes_fail"] <= 1,
         lambda: is_text(v["name"]) and v["name"][0] != 0 and is_text(v["owner"]),
         lambda: all(v[f"state{i}"] in (1, 2, 3) for i in range(n)),
         lambda: len({v[f"uuid{i}"] for i in range(n)}) == n,
-        lambda: (v[f"uuid{v['role']}"] == v["member_uuid"]
-                 or any(uuid == v["member_uuid"] and role == v["role"]
-                        for uuid, role, _ in tracked_of(v))),
-        lambda: all(role < n and state in (REBUILDING, OUT_OF_DATE, FAULTY)
-                    for _, role, state in tracked_of(v)),
+        lambda: (
+            v[f"uuid{v['role']}"] == v["member_uuid"]
+            or any(uuid == v["member_uuid"] and role == v["role"] for uuid, role, _ in tracked_of(v))
+        ),
+        lambda: all(role < n and state in (REBUILDING, OUT_OF_DATE, FAULTY) for _, role, state in tracked_of(v)),
         lambda: len({uuid for uuid, _, _ in tracked_of(v)}) == len(tracked_of(v)),
-        lambda: not any(uuid == v[f"uuid{other}"] for uuid, role, _ in tracked_of(v)
-                        for other in range(n) if other != role),
+        lambda: (
+            not any(uuid == v[f"uuid{other}"] for uuid, role, _ in tracked_of(v) for other in range(n) if other != role)
+        ),
         lambda: areas in (4, 5),
         lambda: all(v[f"area{i}_type"] == i + 1 for i in range(areas)),
-        lambda: all(v[f"area{i}_offset"] % MIB == 0 and v[f"area{i}_length"] > 0
-                    and v[f"area{i}_offset"] + v[f"area{i}_length"] <= member for i in range(areas)),
-        lambda: all(v[f"area{i}_offset"] + v[f"area{i}_length"] <= v[f"area{i + 1}_offset"]
-                    for i in range(areas - 1)),
+        lambda: all(
+            v[f"area{i}_offset"] % MIB == 0
+            and v[f"area{i}_length"] > 0
+            and v[f"area{i}_offset"] + v[f"area{i}_length"] <= member
+            for i in range(areas)
+        ),
+        lambda: all(v[f"area{i}_offset"] + v[f"area{i}_length"] <= v[f"area{i + 1}_offset"] for i in range(areas - 1)),
         lambda: v["area0_offset"] == MIB and v["area0_length"] == MIB,
         lambda: v["area1_length"] % MIB == 0,
-        lambda: sum(v[f"area{i}_length"] for i in (2, 4)[:areas - 3]) * 1024 >= data,
+        lambda: sum(v[f"area{i}_length"] for i in (2, 4)[: areas - 3]) * 1024 >= data,
         lambda: v["area3_length"] >= data,
     ]
     return OK if all(rule() for rule in rules) else CORRUPT
@@ -130,8 +190,11 @@ def model_areas(member: int, chunk: int) -> tuple[list[tuple[int, int]], int, in
     region_rows = 64
     while region_rows * 131072 < rows:
         region_rows *= 2
-    return ([(MIB, MIB), (2 * MIB, log), (2 * MIB + log, checksums),
-             (2 * MIB + log + checksums, rows * chunk)], rows * chunk, region_rows)
+    return (
+        [(MIB, MIB), (2 * MIB, log), (2 * MIB + log, checksums), (2 * MIB + log + checksums, rows * chunk)],
+        rows * chunk,
+        region_rows,
+    )
 
 
 def model_grow(areas: list[tuple[int, int]], member: int, chunk: int) -> tuple[list[tuple[int, int]], int]:
@@ -168,42 +231,89 @@ def superblocks(draw) -> dict:
     role = draw(st.integers(0, n - 1))
     seed = draw(st.integers(0, 2**30))
     values = {
-        "magic": b"IRAID-SB", "version": 1, "features_compat": draw(st.just(0) | u64),
-        "write_count": draw(u64), "volume_uuid": random.Random(seed).randbytes(16),
-        "name": text(draw, 1), "level": level, "member_count": n, "role": role,
-        "flags": draw(st.integers(0, 1)), "chunk_bytes": chunk,
-        "block_bytes": draw(st.sampled_from([512, 4096])), "region_rows": region_rows,
-        "member_bytes": member, "data_bytes": data, "epoch": draw(u64), "event": draw(u64),
-        "created_s": draw(u64), "updated_s": draw(u64), "resync_row": draw(row),
-        "rebuild_row": draw(row), "scrub_row": draw(row), "scrub_mode": draw(st.integers(0, 2)),
-        "scrub_running": draw(st.integers(0, 1)), "flushes_fail": draw(st.integers(0, 1)),
-        "scrub_mismatches": draw(u64), "owner": text(draw, 0), "area_count": len(areas),
+        "magic": b"IRAID-SB",
+        "version": 1,
+        "features_compat": draw(st.just(0) | u64),
+        "write_count": draw(u64),
+        "volume_uuid": random.Random(seed).randbytes(16),
+        "name": text(draw, 1),
+        "level": level,
+        "member_count": n,
+        "role": role,
+        "flags": draw(st.integers(0, 1)),
+        "chunk_bytes": chunk,
+        "block_bytes": draw(st.sampled_from([512, 4096])),
+        "region_rows": region_rows,
+        "member_bytes": member,
+        "data_bytes": data,
+        "epoch": draw(u64),
+        "event": draw(u64),
+        "created_s": draw(u64),
+        "updated_s": draw(u64),
+        "resync_row": draw(row),
+        "rebuild_row": draw(row),
+        "scrub_row": draw(row),
+        "scrub_mode": draw(st.integers(0, 2)),
+        "scrub_running": draw(st.integers(0, 1)),
+        "flushes_fail": draw(st.integers(0, 1)),
+        "scrub_mismatches": draw(u64),
+        "owner": text(draw, 0),
+        "area_count": len(areas),
     }
     for i, (offset, length) in enumerate(areas):
         values |= {f"area{i}_type": i + 1, f"area{i}_offset": offset, f"area{i}_length": length}
     for i in range(n):
-        values |= {f"uuid{i}": random.Random(seed + i + 1).randbytes(16),
-                   f"state{i}": draw(st.integers(1, 3)), f"write_count{i}": draw(st.integers(0, 2**64 - 1))}
+        values |= {
+            f"uuid{i}": random.Random(seed + i + 1).randbytes(16),
+            f"state{i}": draw(st.integers(1, 3)),
+            f"write_count{i}": draw(st.integers(0, 2**64 - 1)),
+        }
     values |= {"member_uuid": values[f"uuid{role}"]}
     uuids = [(values[f"uuid{i}"], i) for i in range(n)]
     uuids += [(random.Random(seed + 100 + i).randbytes(16), i % n) for i in range(4)]
-    for number, (uuid, its_role) in enumerate(draw(st.lists(
-            st.sampled_from(uuids), max_size=4, unique_by=lambda item: item[0]))):
-        values |= {f"tracked{number}_uuid": uuid, f"tracked{number}_role": its_role,
-                   f"tracked{number}_state": draw(st.sampled_from([REBUILDING, OUT_OF_DATE, FAULTY])),
-                   f"tracked{number}_epoch_low": draw(st.integers(0, 2**32 - 1)),
-                   f"tracked{number}_epoch_high": draw(st.integers(0, 2**16 - 1)),
-                   f"tracked{number}_write_count": draw(st.integers(0, 2**64 - 1))}
-        if draw(st.booleans()):     # the superblock of one that is being filled
+    for number, (uuid, its_role) in enumerate(
+        draw(st.lists(st.sampled_from(uuids), max_size=4, unique_by=lambda item: item[0]))
+    ):
+        values |= {
+            f"tracked{number}_uuid": uuid,
+            f"tracked{number}_role": its_role,
+            f"tracked{number}_state": draw(st.sampled_from([REBUILDING, OUT_OF_DATE, FAULTY])),
+            f"tracked{number}_epoch_low": draw(st.integers(0, 2**32 - 1)),
+            f"tracked{number}_epoch_high": draw(st.integers(0, 2**16 - 1)),
+            f"tracked{number}_write_count": draw(st.integers(0, 2**64 - 1)),
+        }
+        if draw(st.booleans()):  # the superblock of one that is being filled
             values |= {"member_uuid": uuid, "role": its_role}
     return values
 
 
-SCALARS = ["features_compat", "features_ro_compat", "features_incompat", "write_count", "level",
-           "member_count", "role", "chunk_bytes", "block_bytes", "region_rows", "member_bytes",
-           "data_bytes", "epoch", "event", "created_s", "updated_s", "resync_row", "rebuild_row",
-           "scrub_row", "scrub_mode", "scrub_running", "scrub_mismatches", "recorded_roles",
-           "lost_empty", "flushes_fail"]
+SCALARS = [
+    "features_compat",
+    "features_ro_compat",
+    "features_incompat",
+    "write_count",
+    "level",
+    "member_count",
+    "role",
+    "chunk_bytes",
+    "block_bytes",
+    "region_rows",
+    "member_bytes",
+    "data_bytes",
+    "epoch",
+    "event",
+    "created_s",
+    "updated_s",
+    "resync_row",
+    "rebuild_row",
+    "scrub_row",
+    "scrub_mode",
+    "scrub_running",
+    "scrub_mismatches",
+    "recorded_roles",
+    "lost_empty",
+    "flushes_fail",
+]
 
 
 def to_struct(values: dict) -> Superblock:
@@ -219,21 +329,24 @@ def to_struct(values: dict) -> Superblock:
         superblock.member_states[i] = values[f"state{i}"]
         superblock.write_counts[i] = values.get(f"write_count{i}", 0)
     for i in range(values["area_count"]):
-        superblock.areas[i] = Area(*(values[f"area{i}_{what}"]
-                                     for what in ("type", "offset", "length")))
+        superblock.areas[i] = Area(*(values[f"area{i}_{what}"] for what in ("type", "offset", "length")))
     for i in range(4):
         if values.get(f"tracked{i}_state"):
             superblock.tracked[i].member_uuid[:] = values[f"tracked{i}_uuid"]
             superblock.tracked[i].role = values[f"tracked{i}_role"]
             superblock.tracked[i].state = values[f"tracked{i}_state"]
-            superblock.tracked[i].epoch = (values.get(f"tracked{i}_epoch_low", 0)
-                                           | values.get(f"tracked{i}_epoch_high", 0) << 32)
+            superblock.tracked[i].epoch = (
+                values.get(f"tracked{i}_epoch_low", 0) | values.get(f"tracked{i}_epoch_high", 0) << 32
+            )
             superblock.tracked[i].write_count = values.get(f"tracked{i}_write_count", 0)
     return superblock
 
 
 def tracked_fields(superblock: Superblock) -> list[tuple]:
-    return [(bytes(entry.member_uuid), entry.role, entry.state, entry.epoch, entry.write_count) for entry in superblock.tracked]
+    return [
+        (bytes(entry.member_uuid), entry.role, entry.state, entry.epoch, entry.write_count)
+        for entry in superblock.tracked
+    ]
 
 
 def decode(block: bytes) -> tuple[int, Superblock, str]:
@@ -263,11 +376,27 @@ def test_superblocks_of_both_codecs_are_the_same_bytes(values):
 
 def sample_block() -> bytes:
     areas, data, region_rows = model_areas(64 * MIB, 64 * KIB)
-    values = {"magic": b"IRAID-SB", "version": 1, "write_count": 3, "volume_uuid": bytes(range(16)),
-              "name": b"v0", "level": 5, "member_count": 4, "role": 1, "flags": 0,
-              "chunk_bytes": 64 * KIB, "block_bytes": 512, "region_rows": region_rows,
-              "member_bytes": 64 * MIB, "data_bytes": data, "epoch": 2, "event": 9,
-              "owner": b"a gateway", "area_count": 4, "member_uuid": bytes([1]) * 16}
+    values = {
+        "magic": b"IRAID-SB",
+        "version": 1,
+        "write_count": 3,
+        "volume_uuid": bytes(range(16)),
+        "name": b"v0",
+        "level": 5,
+        "member_count": 4,
+        "role": 1,
+        "flags": 0,
+        "chunk_bytes": 64 * KIB,
+        "block_bytes": 512,
+        "region_rows": region_rows,
+        "member_bytes": 64 * MIB,
+        "data_bytes": data,
+        "epoch": 2,
+        "event": 9,
+        "owner": b"a gateway",
+        "area_count": 4,
+        "member_uuid": bytes([1]) * 16,
+    }
     for i, (offset, length) in enumerate(areas):
         values |= {f"area{i}_type": i + 1, f"area{i}_offset": offset, f"area{i}_length": length}
     for i in range(4):
@@ -283,7 +412,7 @@ def test_every_flipped_bit_of_a_superblock_is_detected():
     for bit in range(8 * 4096):
         block[bit // 8] ^= 1 << bit % 8
         verdict = lib().superblock_decode(view, ref(superblock), None)
-        assert verdict == (ABSENT if bit < 64 else CORRUPT)     # the magic is 64 bits
+        assert verdict == (ABSENT if bit < 64 else CORRUPT)  # the magic is 64 bits
         block[bit // 8] ^= 1 << bit % 8
 
 
@@ -292,9 +421,9 @@ def test_truncated_and_torn_superblocks_are_refused():
     values = {n: v for n, v in model_decode(new).items() if n != "crc"}
     old = model_encode(values | {"write_count": 1, "epoch": 1, "owner": b"another"})
     for length in range(0, 4096, 7):
-        lost = any(new[length:])        # behind the last field are zeros anyway
+        lost = any(new[length:])  # behind the last field are zeros anyway
         assert decode(new[:length])[0] == (ABSENT if length < 8 else CORRUPT if lost else OK)
-    for length in range(0, 4096, 512):      # a torn write ends at a sector
+    for length in range(0, 4096, 512):  # a torn write ends at a sector
         torn = new[:length] + old[length:]
         assert decode(torn)[0] == (OK if torn in (new, old) else CORRUPT)
 
@@ -304,34 +433,41 @@ def test_truncated_and_torn_superblocks_are_refused():
 def test_sealed_but_wrong_fields_get_the_verdict_of_the_reference(values, data):
     """One to three fields replaced, the CRC made right."""
     count = values["member_count"]
-    names = [name for name in FIELDS if name not in ("magic", "crc")
-             and not (name.startswith("uuid") and int(name[4:]) > count)
-             and not (name.startswith("state") and int(name[5:]) > count)]
+    names = [
+        name
+        for name in FIELDS
+        if name not in ("magic", "crc")
+        and not (name.startswith("uuid") and int(name[4:]) > count)
+        and not (name.startswith("state") and int(name[5:]) > count)
+    ]
     areas = [name for name in names if name.startswith("area")]
     tracked = [name for name in names if name.startswith("tracked")]
-    singles = [name for name in names
-               if not name.startswith(("area", "uuid", "state", "tracked"))]
-    name_of = (st.sampled_from(singles) | st.sampled_from(areas) | st.sampled_from(tracked)
-               | st.sampled_from(names))
-    twice = data.draw(st.integers(0, 9)) == 0   # or two sets of one member instead
+    singles = [name for name in names if not name.startswith(("area", "uuid", "state", "tracked"))]
+    name_of = st.sampled_from(singles) | st.sampled_from(areas) | st.sampled_from(tracked) | st.sampled_from(names)
+    twice = data.draw(st.integers(0, 9)) == 0  # or two sets of one member instead
     for name in [] if twice else data.draw(st.lists(name_of, min_size=1, max_size=3)):
         form = FIELDS[name][1]
         if form.endswith("s"):
             size = int(form[:-1])
             values[name] = data.draw(
-                st.binary(min_size=size, max_size=size) | st.just(b"x" * size)
-                | st.just(bytes(size)) | st.just(values["uuid0"][:size])
-                | st.just(values.get("tracked0_uuid", values["uuid0"])[:size]))
+                st.binary(min_size=size, max_size=size)
+                | st.just(b"x" * size)
+                | st.just(bytes(size))
+                | st.just(values["uuid0"][:size])
+                | st.just(values.get("tracked0_uuid", values["uuid0"])[:size])
+            )
         else:
             top = 2 ** (8 * struct.calcsize(form)) - 1
             now = values.get(name, 0)
             near = [now + d for d in (-MIB, -4096, -512, -1, 1, 512, 4096, MIB)]
             near += [now * 2, now // 2]
-            values[name] = data.draw(st.sampled_from([x for x in near if 0 <= x <= top] + [0, top])
-                                     | st.integers(0, top) | st.integers(0, 40))
+            values[name] = data.draw(
+                st.sampled_from([x for x in near if 0 <= x <= top] + [0, top])
+                | st.integers(0, top)
+                | st.integers(0, 40)
+            )
     if twice:
-        values |= {f"tracked1_{what}": values.get(f"tracked0_{what}", 0)
-                   for what in ("role", "state")}
+        values |= {f"tracked1_{what}": values.get(f"tracked0_{what}", 0) for what in ("role", "state")}
         values["tracked1_uuid"] = values.get("tracked0_uuid", bytes(16))
     block = model_encode(values)
     verdict, superblock, reason = decode(block)
@@ -354,8 +490,10 @@ def test_random_bytes_never_crash_the_decoder(data, seal):
     lib().superblock_choose(bytes(block), sample_block(), ref(superblock), None)
 
 
-@given(superblocks(), st.lists(st.sampled_from(["good", "older", "newer", "torn", "zeros", "future",
-                                                "foreign"]), min_size=2, max_size=2))
+@given(
+    superblocks(),
+    st.lists(st.sampled_from(["good", "older", "newer", "torn", "zeros", "future", "foreign"]), min_size=2, max_size=2),
+)
 def test_the_newer_valid_copy_is_chosen_and_nothing_is_guessed(values, kinds):
     values["write_count"] = values["write_count"] // 2 + 1
     blocks, counts = [], []
@@ -385,9 +523,8 @@ def test_the_newer_valid_copy_is_chosen_and_nothing_is_guessed(values, kinds):
         assert verdict == (CORRUPT if "torn" in kinds else ABSENT)
 
 
-@given(st.integers(0, 2**26) | st.integers(0, 2**50) | st.integers(0, 2**64 - 1),
-       st.sampled_from(CHUNK_SIZES))
-@example(32931 * MIB, 4096)     # 131072 regions of 64 rows
+@given(st.integers(0, 2**26) | st.integers(0, 2**50) | st.integers(0, 2**64 - 1), st.sampled_from(CHUNK_SIZES))
+@example(32931 * MIB, 4096)  # 131072 regions of 64 rows
 @example(32931 * MIB + 4096, 4096)
 def test_areas_are_aligned_apart_inside_and_as_large_as_can_be(member, chunk):
     areas, data, region_rows = (Area * 5)(), ctypes.c_uint64(), ctypes.c_uint32()
@@ -407,7 +544,7 @@ def test_areas_are_aligned_apart_inside_and_as_large_as_can_be(member, chunk):
     assert all(end <= nxt.offset_bytes for end, nxt in zip(ends, areas[1:]))
     assert ends[3] <= member
     assert areas[2].length_bytes >= data.value // 4096 * 4
-    if member < 2**55:      # not more is left over than what rounding takes
+    if member < 2**55:  # not more is left over than what rounding takes
         assert member - ends[3] < chunk
         assert areas[2].length_bytes - data.value // 1024 < 2 * MIB
     regions = -(-(data.value // chunk) // region_rows.value)
@@ -415,9 +552,10 @@ def test_areas_are_aligned_apart_inside_and_as_large_as_can_be(member, chunk):
     assert region_rows.value == 64 or regions > 131072 // 2
 
 
-@given(st.integers(16 * MIB, 2**26) | st.integers(16 * MIB, 2**50), st.integers(0, 2**63 - 1),
-       st.sampled_from(CHUNK_SIZES))
-@example(64 * MIB, 1030 * MIB - 1, 65536)       # less than a MiB behind what the first checksums are of
+@given(
+    st.integers(16 * MIB, 2**26) | st.integers(16 * MIB, 2**50), st.integers(0, 2**63 - 1), st.sampled_from(CHUNK_SIZES)
+)
+@example(64 * MIB, 1030 * MIB - 1, 65536)  # less than a MiB behind what the first checksums are of
 def test_grown_areas_keep_what_there_was_and_use_what_there_is(before, after, chunk):
     areas, grown, data, region_rows = (Area * 5)(), (Area * 5)(), ctypes.c_uint64(), ctypes.c_uint32()
     after = max(before, after)
@@ -441,16 +579,28 @@ def test_regions_are_as_small_as_wanted_or_as_the_map_allows(rows, wanted):
     region_rows = lib().layout_region_rows(rows, wanted)
     assert region_rows in [2**i for i in range(32)]
     assert -(-rows // region_rows) <= 131072
-    if region_rows >= 2:    # half of it would be too small for one of the two
+    if region_rows >= 2:  # half of it would be too small for one of the two
         assert -(-rows // (region_rows // 2)) > 131072 or region_rows // 2 < (wanted or 64)
     assert region_rows >= min(wanted or 64, 2**31)
 
 
-@given(st.binary(min_size=16, max_size=16), st.binary(min_size=16, max_size=16) | st.just(bytes(16)),
-       st.integers(16 * MIB, 2**63 - 1), st.sampled_from([512, 4096]), st.integers(0, 2**64 - 1))
+@given(
+    st.binary(min_size=16, max_size=16),
+    st.binary(min_size=16, max_size=16) | st.just(bytes(16)),
+    st.integers(16 * MIB, 2**63 - 1),
+    st.sampled_from([512, 4096]),
+    st.integers(0, 2**64 - 1),
+)
 def test_marks_of_spares_are_the_same_bytes(member, volume, size, block, created):
-    values = {"magic": b"IRAID-SP", "version": 1, "member_uuid": member, "volume_uuid": volume,
-              "member_bytes": size, "block_bytes": block, "created_s": created}
+    values = {
+        "magic": b"IRAID-SP",
+        "version": 1,
+        "member_uuid": member,
+        "volume_uuid": volume,
+        "member_bytes": size,
+        "block_bytes": block,
+        "created_s": created,
+    }
     mark = SpareMark(member_bytes=size, block_bytes=block, created_s=created)
     mark.member_uuid[:], mark.volume_uuid[:] = member, volume
     out = ctypes.create_string_buffer(4096)
@@ -467,22 +617,32 @@ def test_sealed_but_wrong_marks_of_spares_get_the_verdict_of_the_reference(data)
     values = {"magic": b"IRAID-SP", "version": 1, "member_bytes": 64 * MIB, "block_bytes": 512}
     name = data.draw(st.sampled_from(["version", "member_bytes", "block_bytes"]))
     top = 2 ** (8 * struct.calcsize(SPARE_FIELDS[name][1])) - 1
-    values[name] = data.draw(st.sampled_from([0, 1, 2, 512, 1024, 4096, 16 * MIB - 1, 16 * MIB, top,
-                                              top // 2, top // 2 + 1]) | st.integers(0, top)) & top
-    good = (values["version"] == 1 and values["block_bytes"] in (512, 4096)
-            and 16 * MIB <= values["member_bytes"] < 2**63)
+    values[name] = (
+        data.draw(
+            st.sampled_from([0, 1, 2, 512, 1024, 4096, 16 * MIB - 1, 16 * MIB, top, top // 2, top // 2 + 1])
+            | st.integers(0, top)
+        )
+        & top
+    )
+    good = (
+        values["version"] == 1 and values["block_bytes"] in (512, 4096) and 16 * MIB <= values["member_bytes"] < 2**63
+    )
     expected = OK if good else UNSUPPORTED if values["version"] > 1 else CORRUPT
     assert lib().spare_decode(model_encode(values, SPARE_FIELDS), ref(SpareMark())) == expected
 
 
 def model_granule(flags: bytes, index: int, epoch: int, uuid: bytes) -> bytes:
-    body = struct.pack("<Q", epoch) + flags[500 * index:500 * (index + 1)].ljust(500, b"\0")
+    body = struct.pack("<Q", epoch) + flags[500 * index : 500 * (index + 1)].ljust(500, b"\0")
     return struct.pack("<I", crc32c(uuid + struct.pack("<I", index) + body)) + body
 
 
 @settings(max_examples=40)
-@given(st.integers(1, 262144) | st.integers(1, 9000), st.integers(0, 2**64 - 1), st.data(),
-       st.randoms(use_true_random=False))
+@given(
+    st.integers(1, 262144) | st.integers(1, 9000),
+    st.integers(0, 2**64 - 1),
+    st.data(),
+    st.randoms(use_true_random=False),
+)
 def test_map_blocks_are_the_same_and_damage_stays_in_its_granule(regions, epoch, data, rng):
     blocks = -(-regions // 4000)
     block = data.draw(st.integers(0, blocks - 1) | st.just(blocks - 1))
@@ -504,6 +664,6 @@ def test_map_blocks_are_the_same_and_damage_stays_in_its_granule(regions, epoch,
     holding = [i for i in damaged if low + 500 * i < high]
     for i in holding:
         at, end = low + 500 * i, min(low + 500 * (i + 1), high)
-        expected[at:end] = b"\x3d" * (end - at)     # dirty, stale on everybody
+        expected[at:end] = b"\x3d" * (end - at)  # dirty, stale on everybody
     assert decoded.raw == bytes(expected)
     assert bad == len(holding)

@@ -16,16 +16,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pure_library import (ALL_SHAPES, BLOCK, CHUNK_SIZES, MEMBERS, MIB, Extent, Geometry, IovRun, Iovec, lib,
-                          ref)
+from pure_library import ALL_SHAPES, BLOCK, CHUNK_SIZES, MEMBERS, MIB, Extent, Geometry, IovRun, Iovec, lib, ref
 
 
 # --- geometry ---
 
+
 def make_geometry(level: int, members: int, chunk: int, member_chunks: int) -> Geometry:
     geometry = Geometry()
-    assert lib().geometry_init(ref(geometry), level, members, chunk, BLOCK,
-                               member_chunks * chunk) == 0
+    assert lib().geometry_init(ref(geometry), level, members, chunk, BLOCK, member_chunks * chunk) == 0
     return geometry
 
 
@@ -38,13 +37,13 @@ class Model:
 
     def __init__(self, level: int, members: int, member_chunks: int):
         self.rows: list[list[tuple[int, int]]] = []
-        if level == 10:         # deal two copies of each chunk to the members in turn
+        if level == 10:  # deal two copies of each chunk to the members in turn
             places = ((m, chunk) for chunk in range(member_chunks) for m in range(members))
             self.rows = [list(pair) for pair in zip(places, places)]
             return
-        turns = list(range(members))    # of one row: data in turn, then P and Q
+        turns = list(range(members))  # of one row: data in turn, then P and Q
         if level in (5, 6):
-            turns = turns[level == 6:] + turns[:level == 6]     # D..., P of row 0, Q before D0
+            turns = turns[level == 6 :] + turns[: level == 6]  # D..., P of row 0, Q before D0
         for row in range(member_chunks):
             self.rows.append([(m, row) for m in turns])
             if level in (5, 6):
@@ -92,14 +91,13 @@ def test_every_byte_of_a_small_volume_goes_to_the_models_place(level, members):
         assert lib().geometry_locate(ref(geometry), offset, wanted, ref(extent)) == 0
         assert extent.length_bytes == min(wanted, chunk - extent.column_bytes)
         at, end = extent.member_offset_bytes, extent.member_offset_bytes + extent.length_bytes
-        disks[extent.role][at:end] = content[offset:offset + extent.length_bytes]
+        disks[extent.role][at:end] = content[offset : offset + extent.length_bytes]
         offset += extent.length_bytes
 
     for row, position in itertools.product(range(len(model.rows)), range(data_chunks)):
         member, place = model.rows[row][position]
         n = row * data_chunks + position
-        assert (disks[member][place * chunk:(place + 1) * chunk]
-                == content[n * chunk:(n + 1) * chunk])
+        assert disks[member][place * chunk : (place + 1) * chunk] == content[n * chunk : (n + 1) * chunk]
 
 
 @given(st.sampled_from(ALL_SHAPES), st.sampled_from(CHUNK_SIZES), st.integers(1, 2**38 - 1), st.data())
@@ -133,14 +131,22 @@ def test_locate_agrees_with_the_model_in_volumes_of_any_size(shape, chunk, membe
         assert extent.role == {0: extent.chunk, 1: 0, 10: 2 * row % members}[level]
 
 
-@given(st.sampled_from([*MEMBERS]) | st.integers(-2, 12), st.integers(0, 6) | st.integers(-1, 300),
-       st.sampled_from(CHUNK_SIZES)
-       | st.sampled_from([0, 1, 2048, 4097, 12288, 2 * MIB, 2**31]) | st.integers(0, 2**32 - 1),
-       st.sampled_from([512, 4096]) | st.sampled_from([0, 256, 520, 1024]),
-       st.integers(2**20, 2**30) | st.integers(0, 2**64 - 1) | st.integers(0, 2**22))
+@given(
+    st.sampled_from([*MEMBERS]) | st.integers(-2, 12),
+    st.integers(0, 6) | st.integers(-1, 300),
+    st.sampled_from(CHUNK_SIZES)
+    | st.sampled_from([0, 1, 2048, 4097, 12288, 2 * MIB, 2**31])
+    | st.integers(0, 2**32 - 1),
+    st.sampled_from([512, 4096]) | st.sampled_from([0, 256, 520, 1024]),
+    st.integers(2**20, 2**30) | st.integers(0, 2**64 - 1) | st.integers(0, 2**22),
+)
 def test_init_accepts_what_is_in_bounds_and_nothing_else(level, members, chunk, block, data_bytes):
-    good = (members in MEMBERS.get(level, ()) and chunk in CHUNK_SIZES
-            and block in (512, 4096) and chunk <= data_bytes < 2**58)
+    good = (
+        members in MEMBERS.get(level, ())
+        and chunk in CHUNK_SIZES
+        and block in (512, 4096)
+        and chunk <= data_bytes < 2**58
+    )
     geometry = Geometry()
     result = lib().geometry_init(ref(geometry), level, members, chunk, block, data_bytes)
     assert result == (0 if good else -errno.EINVAL)
@@ -150,6 +156,7 @@ def test_init_accepts_what_is_in_bounds_and_nothing_else(level, members, chunk, 
 
 
 # --- parity ---
+
 
 def xor_bytes(parts: list[bytes], length: int) -> bytes:
     total = functools.reduce(lambda a, b: a ^ int.from_bytes(b, "little"), parts, 0)
@@ -170,8 +177,13 @@ class Memory:
         return address
 
 
-@given(st.integers(0, 66), st.integers(0, 3000), st.sampled_from([0, 0, 32, 1, 8]), st.booleans(),
-       st.randoms(use_true_random=False))
+@given(
+    st.integers(0, 66),
+    st.integers(0, 3000),
+    st.sampled_from([0, 0, 32, 1, 8]),
+    st.booleans(),
+    st.randoms(use_true_random=False),
+)
 def test_xor_of_plain_memory_agrees_with_the_model(count, length, misalignment, aliased, rng):
     memory = Memory(70 * (length + 256))
     parts = [rng.randbytes(length) for _ in range(count)]
@@ -201,13 +213,19 @@ def scatter(memory: Memory, content: bytes, rng: random.Random, unit: int) -> Io
 
 
 def gather(run: IovRun, length: int) -> bytes:
-    whole = b"".join(ctypes.string_at(run.iov[i].base, run.iov[i].length)
-                     for i in range(run.count) if run.iov[i].length)
-    return whole[run.skip_bytes:run.skip_bytes + length]
+    whole = b"".join(
+        ctypes.string_at(run.iov[i].base, run.iov[i].length) for i in range(run.count) if run.iov[i].length
+    )
+    return whole[run.skip_bytes : run.skip_bytes + length]
 
 
-@given(st.integers(0, 9), st.integers(0, 12), st.sampled_from([512, 64, 13, 1]), st.booleans(),
-       st.randoms(use_true_random=False))
+@given(
+    st.integers(0, 9),
+    st.integers(0, 12),
+    st.sampled_from([512, 64, 13, 1]),
+    st.booleans(),
+    st.randoms(use_true_random=False),
+)
 def test_xor_of_scattered_memory_agrees_with_the_model(count, units, unit, aliased, rng):
     length = units * unit
     memory = Memory((count + 2) * 64 * (length + 4 * unit + 256))
@@ -221,8 +239,12 @@ def test_xor_of_scattered_memory_agrees_with_the_model(count, units, unit, alias
     assert gather(destination, length) == xor_bytes(parts, length)
 
 
-@given(st.lists(st.tuples(st.integers(0, 40), st.integers(0, 10)), max_size=8), st.integers(0, 60),
-       st.integers(0, 60), st.integers(0, 8))
+@given(
+    st.lists(st.tuples(st.integers(0, 40), st.integers(0, 10)), max_size=8),
+    st.integers(0, 60),
+    st.integers(0, 60),
+    st.integers(0, 8),
+)
 def test_slices_of_iovecs_agree_with_the_model(pieces, skip, length, out_max):
     """Addresses are numbers here: nothing is read.  A gap of 0 makes neighbours touch."""
     address, iov, addresses = 4096, [], []
@@ -231,7 +253,7 @@ def test_slices_of_iovecs_agree_with_the_model(pieces, skip, length, out_max):
         iov.append((address, size))
         addresses += range(address, address + size)
         address += size
-    expected = addresses[skip:skip + length]
+    expected = addresses[skip : skip + length]
     runs = []
     for a in expected:
         if runs and sum(runs[-1]) == a:

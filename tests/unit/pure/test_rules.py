@@ -25,7 +25,11 @@ def test_rules_have_the_mutants_that_the_code_has():
 def test_what_code_cites_is_a_rule():
     page = (ROOT / "docs/design/rules.md").read_text()
     numbers = {int(number) for number in re.findall(r"^## (\d+)\. ", page, re.MULTILINE)}
-    cited = {int(number) for folder in ("handler", "python", "tests") for path in (ROOT / folder).rglob("*.[chp]*")
-             if path.suffix in (".c", ".h", ".py")
-             for number in re.findall(r"DESIGN,? rule (\d+)", path.read_text())}
+    cited = {
+        int(number)
+        for folder in ("handler", "python", "tests")
+        for path in (ROOT / folder).rglob("*.[chp]*")
+        if path.suffix in (".c", ".h", ".py")
+        for number in re.findall(r"DESIGN,? rule (\d+)", path.read_text())
+    }
     assert cited and cited <= numbers

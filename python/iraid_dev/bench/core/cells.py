@@ -70,8 +70,9 @@ def parse_cells(text: str) -> tuple[Cell, ...]:
                     raise ValueFault(f"{word}: a command has a multiple of 4k, at most {size_text(BLOCK_BYTES_MAX)}")
                 blocks = (block,)
             else:
-                raise ValueFault(f"{word}: '{part}' is neither a size, such as 4k, 64k or 1M, nor one of "
-                                 f"{', '.join(PATTERNS)}")
+                raise ValueFault(
+                    f"{word}: '{part}' is neither a size, such as 4k, 64k or 1M, nor one of {', '.join(PATTERNS)}"
+                )
         if len(parts) > 2 or (len(parts) == 2 and (len(blocks) != 1 or len(patterns) != 1)):
             raise ValueFault(f"{word}: a cell is one size and one pattern, such as 4k:randwrite")
         found += [Cell(pattern, block) for pattern in patterns for block in blocks]
@@ -84,8 +85,9 @@ def parse_shapes(text: str) -> tuple[Shape, ...]:
     for word in text.split(","):
         level_text, colon, members_text = word.partition(":")
         if not level_text.isdecimal() or int(level_text) not in MEMBERS_MIN_MAX:
-            raise ValueFault(f"{word}: '{level_text}' is no level; choose from "
-                             f"{', '.join(str(level) for level in MEMBERS_MIN_MAX)}")
+            raise ValueFault(
+                f"{word}: '{level_text}' is no level; choose from {', '.join(str(level) for level in MEMBERS_MIN_MAX)}"
+            )
         level = int(level_text)
         least, most = MEMBERS_MIN_MAX[level]
         if colon and not members_text.isdecimal():

@@ -7,8 +7,11 @@ from pathlib import Path
 SETTINGS = Path("/etc/iscsi/iscsid.conf")  # the lab's own copy
 # By default 32 commands in flight, which would hide what deeper queues do, and socket buffers of 512 KiB, which at RTT 64 ms
 # let 3 MB/s through (run: 7.5 write, 3.1 read).  The baseline gets what it needs.
-DEEP_QUEUES = {"node.session.cmds_max": "256", "node.session.queue_depth": "128",
-               "node.conn[0].tcp.window_size": str(32 << 20)}
+DEEP_QUEUES = {
+    "node.session.cmds_max": "256",
+    "node.session.queue_depth": "128",
+    "node.conn[0].tcp.window_size": str(32 << 20),
+}
 
 
 def deepen_queues() -> None:

@@ -42,6 +42,7 @@ def main() -> int:
             start_runner(progress, stack)
         for group in plan.groups():
             measure(progress, stack, plan, group)
+
     return carry_out(measure_all)
 
 
@@ -50,8 +51,11 @@ def carry_out(measure_all: Callable[[Progress, Stack], None]) -> int:
     progress = progress_inside()
     with progress.step("A kernel with LIO and TCMU") as step:
         step.detail = f"Linux {os.uname().release}, {os.environ['IRAID_LAB']}, {os.cpu_count()} CPU"
-        progress.report.figures["lab"] = {"kernel": os.uname().release, "cpus": os.cpu_count(),
-                                          "fio": run("fio", "--version").strip().removeprefix("fio-")}
+        progress.report.figures["lab"] = {
+            "kernel": os.uname().release,
+            "cpus": os.cpu_count(),
+            "fio": run("fio", "--version").strip().removeprefix("fio-"),
+        }
     stack = Stack(progress, HANDLERS)
     try:
         measure_all(progress, stack)
@@ -83,14 +87,20 @@ def measure(progress: Progress, stack: Stack, plan: Plan, group: list[tuple[str,
     with put_up(progress, stack, title, systems), progress.step(f"{title}: measured") as step:
         for number in range(plan.rounds):
             progress.say(f"round {number + 1} of {plan.rounds}")
-            measure_round(progress, systems, plan.cells, number,
-                          partial(figure, stack, seconds=plan.seconds, number=number))
+            measure_round(
+                progress, systems, plan.cells, number, partial(figure, stack, seconds=plan.seconds, number=number)
+            )
         step.detail = f"{plan.rounds} rounds of {len(plan.cells)} cells, {plan.seconds:g} s on each of {len(systems)}"
 
 
 @contextmanager
-def put_up(progress: Progress, stack: Stack, title: str, systems: list[System],
-           before_fill: Callable[[System], object] = lambda _: None) -> Iterator[None]:
+def put_up(
+    progress: Progress,
+    stack: Stack,
+    title: str,
+    systems: list[System],
+    before_fill: Callable[[System], object] = lambda _: None,
+) -> Iterator[None]:
     """What is there when something fails, stack.take_down() takes away."""
     for system in systems:
         put_up_one(progress, stack, title, system, before_fill)
@@ -98,8 +108,13 @@ def put_up(progress: Progress, stack: Stack, title: str, systems: list[System],
     take_down(progress, stack, title, systems)
 
 
-def put_up_one(progress: Progress, stack: Stack, title: str, system: System,
-               before_fill: Callable[[System], object] = lambda _: None) -> None:
+def put_up_one(
+    progress: Progress,
+    stack: Stack,
+    title: str,
+    system: System,
+    before_fill: Callable[[System], object] = lambda _: None,
+) -> None:
     stack.peers.append(system)
     with progress.step(f"{title}: {system.name}"):
         system.put_up()
@@ -114,17 +129,27 @@ def take_down(progress: Progress, stack: Stack, title: str, systems: list[System
             stack.peers.remove(system)
 
 
-def measure_round(progress: Progress, systems: list[System], cells: Iterable[Cell], number: int,
-                  one: Callable[[System, Cell], Row]) -> None:
+def measure_round(
+    progress: Progress, systems: list[System], cells: Iterable[Cell], number: int, one: Callable[[System, Cell], Row]
+) -> None:
     """Each cell on all systems before the next one; each round begins with another system."""
     turn = number % len(systems)
     for cell in cells:
         found = {system: one(system, cell) for system in systems[turn:] + systems[:turn]}
-        progress.say(f"{cell}: " + ", ".join(f"{system.label} {found[system].mb_per_s:.1f}" for system in systems) + " MB/s")
+        progress.say(
+            f"{cell}: " + ", ".join(f"{system.label} {found[system].mb_per_s:.1f}" for system in systems) + " MB/s"
+        )
 
 
-def figure(stack: Stack, system: System, cell: Cell, seconds: float, number: int, jobs: load.Jobs = load.ONE_JOB,
-           conditions: Callable[[], dict[str, Any]] = dict) -> Row:
+def figure(
+    stack: Stack,
+    system: System,
+    cell: Cell,
+    seconds: float,
+    number: int,
+    jobs: load.Jobs = load.ONE_JOB,
+    conditions: Callable[[], dict[str, Any]] = dict,
+) -> Row:
     """Measures, and adds the row to the file, so that a run that is cut short leaves what it has.
 
     conditions() is asked after the load: some of them are what it left behind.
@@ -132,8 +157,15 @@ def figure(stack: Stack, system: System, cell: Cell, seconds: float, number: int
     return figure_together(stack, [system], cell, seconds, number, jobs, lambda _: conditions())
 
 
-def figure_together(stack: Stack, systems: list[System], cell: Cell, seconds: float, number: int, jobs: load.Jobs,
-                    conditions: Callable[[list[load.Load]], dict[str, Any]]) -> Row:
+def figure_together(
+    stack: Stack,
+    systems: list[System],
+    cell: Cell,
+    seconds: float,
+    number: int,
+    jobs: load.Jobs,
+    conditions: Callable[[list[load.Load]], dict[str, Any]],
+) -> Row:
     """Of systems that are alike and loaded at the same time: throughput is their sum, latency that of the slowest."""
     system = systems[0]
     load.settle()  # outside of the processor time, too
@@ -144,13 +176,24 @@ def figure_together(stack: Stack, systems: list[System], cell: Cell, seconds: fl
     spent, of_runner = processor.spent(before, after), None
     if system.runner_serves:
         of_runner = round(processor.spent_by(stack.runner_pid, before, after).seconds / gib, 3)
-    row = Row(lab, system.name, system.shape.level if system.shape else None, system.members, cell.pattern, cell.block_bytes,
-              round(sum(each.mb_per_s for each in done), 2), round(sum(each.iops for each in done), 1),
-              **{name: round(max(each.latency_ms[name] for each in done), 3) for name in load.PERCENTILES},
-              cpu_s_per_gib=round(spent.seconds / gib, 3),
-              # User-mode Linux counts the time of a process in the kernel as its own.
-              cpu_user_s_per_gib=None if lab == "uml" else round(spent.user_seconds / gib, 3),
-              process_cpu_s_per_gib=of_runner, round=number, depth=jobs.depth, conditions=conditions(done))
+    row = Row(
+        lab,
+        system.name,
+        system.shape.level if system.shape else None,
+        system.members,
+        cell.pattern,
+        cell.block_bytes,
+        round(sum(each.mb_per_s for each in done), 2),
+        round(sum(each.iops for each in done), 1),
+        **{name: round(max(each.latency_ms[name] for each in done), 3) for name in load.PERCENTILES},
+        cpu_s_per_gib=round(spent.seconds / gib, 3),
+        # User-mode Linux counts the time of a process in the kernel as its own.
+        cpu_user_s_per_gib=None if lab == "uml" else round(spent.user_seconds / gib, 3),
+        process_cpu_s_per_gib=of_runner,
+        round=number,
+        depth=jobs.depth,
+        conditions=conditions(done),
+    )
     with ROWS.open("a") as rows:
         rows.write(json.dumps(asdict(row)) + "\n")
     return row

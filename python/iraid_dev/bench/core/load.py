@@ -63,20 +63,37 @@ def _fio(jobs: list[tuple[Disk, list[str]]], words: list[str], seconds: float) -
     """words: for all of them.  What fio says of each job, in their order."""
     settle()
     paths = " ".join(disk.path for disk, _ in jobs)
-    command = ["fio", "--ioengine=libaio", "--direct=1", "--disk_util=0", "--lat_percentiles=1", "--clat_percentiles=0",
-               "--percentile_list=50:99:99.9", "--output-format=json", *words]
+    command = [
+        "fio",
+        "--ioengine=libaio",
+        "--direct=1",
+        "--disk_util=0",
+        "--lat_percentiles=1",
+        "--clat_percentiles=0",
+        "--percentile_list=50:99:99.9",
+        "--output-format=json",
+        *words,
+    ]
     for disk, own in jobs:
         command += [f"--name={disk.path}", f"--filename={disk.path}", *own]
     try:
-        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                              timeout=seconds + MARGIN_SECONDS, check=False)
+        done = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=seconds + MARGIN_SECONDS,
+            check=False,
+        )
     except subprocess.TimeoutExpired:
-        raise StackError(f"fio on {paths} ({' '.join(words)}) did not end within "
-                         f"{seconds + MARGIN_SECONDS:.0f} s") from None
+        raise StackError(
+            f"fio on {paths} ({' '.join(words)}) did not end within {seconds + MARGIN_SECONDS:.0f} s"
+        ) from None
     if done.returncode != 0:
-        raise StackError(f"fio on {paths} ({' '.join(words)}): status {done.returncode}\n"
-                         f"{done.stderr}{done.stdout[-1500:]}")
-    found: list[dict[str, Any]] = json.loads(done.stdout[done.stdout.index("{"):])["jobs"]
+        raise StackError(
+            f"fio on {paths} ({' '.join(words)}): status {done.returncode}\n{done.stderr}{done.stdout[-1500:]}"
+        )
+    found: list[dict[str, Any]] = json.loads(done.stdout[done.stdout.index("{") :])["jobs"]
     if len(found) != len(jobs):
         raise StackError(f"fio on {paths}: {len(found)} results of {len(jobs)} jobs")
     return found
@@ -85,7 +102,11 @@ def _fio(jobs: list[tuple[Disk, list[str]]], words: list[str], seconds: float) -
 def fill(disk: Disk, jobs: Jobs = ONE_JOB) -> None:
     """Writes the whole disk, or what the jobs have of it, once, so that no figure has the first touch of a block in it."""
     size = jobs.size_bytes or disk.size_bytes - jobs.offset_bytes
-    _fio([(disk, [f"--offset={jobs.offset_bytes}", f"--size={size}"])], ["--rw=write", "--bs=1M", f"--iodepth={DEPTH}"], 0)
+    _fio(
+        [(disk, [f"--offset={jobs.offset_bytes}", f"--size={size}"])],
+        ["--rw=write", "--bs=1M", f"--iodepth={DEPTH}"],
+        0,
+    )
 
 
 def run(disk: Disk, cell: Cell, seconds: float, jobs: Jobs = ONE_JOB) -> Load:
@@ -95,10 +116,19 @@ def run(disk: Disk, cell: Cell, seconds: float, jobs: Jobs = ONE_JOB) -> Load:
 def run_together(disks: list[Disk], cell: Cell, seconds: float, jobs: Jobs = ONE_JOB) -> list[Load]:
     """On each disk the same jobs, all at the same time."""
     # In ms: fio takes whole seconds only, and half a second for no limit.
-    words = [f"--rw={cell.pattern}", f"--bs={cell.block_bytes}", "--time_based", "--norandommap",
-             f"--runtime={round(seconds * 1000)}ms"]
-    return [_load(disk, cell, seconds, job) for disk, job in zip(
-        disks, _fio([(disk, jobs.words(disk.size_bytes, cell)) for disk in disks], words, seconds), strict=True)]
+    words = [
+        f"--rw={cell.pattern}",
+        f"--bs={cell.block_bytes}",
+        "--time_based",
+        "--norandommap",
+        f"--runtime={round(seconds * 1000)}ms",
+    ]
+    return [
+        _load(disk, cell, seconds, job)
+        for disk, job in zip(
+            disks, _fio([(disk, jobs.words(disk.size_bytes, cell)) for disk in disks], words, seconds), strict=True
+        )
+    ]
 
 
 def _load(disk: Disk, cell: Cell, seconds: float, job: dict) -> Load:
@@ -106,5 +136,9 @@ def _load(disk: Disk, cell: Cell, seconds: float, job: dict) -> Load:
     if way["total_ios"] == 0:
         raise StackError(f"fio on {disk.path} ({cell}): no command was completed in {seconds:g} s")
     percentiles = way["lat_ns"]["percentile"]
-    return Load(way["io_bytes"], way["bw_bytes"] / 1e6, way["iops"],
-                {name: percentiles[key] / 1e6 for name, key in PERCENTILES.items()})
+    return Load(
+        way["io_bytes"],
+        way["bw_bytes"] / 1e6,
+        way["iops"],
+        {name: percentiles[key] / 1e6 for name, key in PERCENTILES.items()},
+    )

@@ -41,9 +41,14 @@ class Plan:
     @classmethod
     def from_json(cls, text: str) -> Plan:
         value = json.loads(text)
-        return cls(**value | {"systems": tuple(value["systems"]),
-                              "shapes": tuple(Shape(**shape) for shape in value["shapes"]),
-                              "cells": tuple(Cell(**cell) for cell in value["cells"])})
+        return cls(
+            **value
+            | {
+                "systems": tuple(value["systems"]),
+                "shapes": tuple(Shape(**shape) for shape in value["shapes"]),
+                "cells": tuple(Cell(**cell) for cell in value["cells"]),
+            }
+        )
 
     @property
     def in_lab(self) -> tuple[str, ...]:
@@ -61,8 +66,9 @@ class Plan:
                 yield without
             return
         for shape in self.shapes:
-            levelled: list[tuple[str, Shape | None]] = [(name, shape) for name in self.in_lab
-                                                        if name not in WITHOUT_LEVEL and exists(name, shape.level)]
+            levelled: list[tuple[str, Shape | None]] = [
+                (name, shape) for name in self.in_lab if name not in WITHOUT_LEVEL and exists(name, shape.level)
+            ]
             if levelled:
                 yield without + levelled
 
@@ -76,8 +82,10 @@ class Plan:
 
     def check_memory(self, available_bytes: int) -> None:
         if 0 < available_bytes < self.disk_bytes() + GUEST_BYTES:
-            raise ValueFault(f"the targets' disks take {self.disk_bytes() / GIB:.1f} GiB of memory and the lab "
-                             f"{GUEST_BYTES / GIB:.1f}, {available_bytes / GIB:.1f} are free: choose fewer systems or members")
+            raise ValueFault(
+                f"the targets' disks take {self.disk_bytes() / GIB:.1f} GiB of memory and the lab "
+                f"{GUEST_BYTES / GIB:.1f}, {available_bytes / GIB:.1f} are free: choose fewer systems or members"
+            )
 
 
 def exists(name: str, level: int) -> bool:
@@ -108,8 +116,7 @@ class Profile:
 
 
 PROFILES = {
-    "short": Profile("iraid and md on 4 targets beside one such target", "uml", ("plain", "iraid", "md"),
-                     "0,5", 1, 2),
+    "short": Profile("iraid and md on 4 targets beside one such target", "uml", ("plain", "iraid", "md"), "0,5", 1, 2),
     "quick": Profile("iraid and md, level 5 on 4 targets, in Debian's kernel", "qemu", ("iraid", "md"), "5", 3, 3),
     "full": Profile("all systems and levels", "uml", IN_LAB + NATIVE, "0,1,5,6,10", 4, 3),
 }

@@ -16,8 +16,15 @@ from .row import PATTERNS
 pyplot.switch_backend("Agg")  # no display is needed
 
 # Told apart also by those who see no red or no green (Okabe and Ito).
-COLOURS = {"iraid": "#0072b2", "md": "#d55e00", "md-nobitmap": "#e69f00", "plain": "#999999", "ceiling": "#56b4e9",
-           "engine": "#0072b2", "raw": "#999999"}
+COLOURS = {
+    "iraid": "#0072b2",
+    "md": "#d55e00",
+    "md-nobitmap": "#e69f00",
+    "plain": "#999999",
+    "ceiling": "#56b4e9",
+    "engine": "#0072b2",
+    "raw": "#999999",
+}
 OTHER_COLOUR = "#cc79a7"
 GROUP_WIDTH = 0.8
 FORMATS = ("png", "svg")
@@ -32,8 +39,14 @@ def _throughput(axes: Axes, section: Section, system: str, places: list[float], 
         if found := section.figure(system, cell, "mb_per_s"):
             axes.bar(place, found.median, width, color=_colour(system))
             if found.count > 1:
-                axes.errorbar(place, found.median, [[found.median - found.low], [found.high - found.median]],
-                              color="black", elinewidth=0.8, capsize=1.5)
+                axes.errorbar(
+                    place,
+                    found.median,
+                    [[found.median - found.low], [found.high - found.median]],
+                    color="black",
+                    elinewidth=0.8,
+                    capsize=1.5,
+                )
 
 
 def _latency(axes: Axes, section: Section, system: str, places: list[float], width: float, cells: list) -> None:
@@ -68,8 +81,12 @@ def draw(section: Section, kind: str, folder: Path) -> str:
     blocks = sorted({cell.block_bytes for cell in section.cells})
     figure, panels = pyplot.subplots(1, len(blocks), figsize=(1.6 + 3.4 * len(blocks), 3.4), squeeze=False)
     for axes, block in zip(panels[0], blocks, strict=True):
-        cells = [cell for pattern in PATTERNS for cell in section.cells
-                 if cell.pattern == pattern and cell.block_bytes == block]
+        cells = [
+            cell
+            for pattern in PATTERNS
+            for cell in section.cells
+            if cell.pattern == pattern and cell.block_bytes == block
+        ]
         width = GROUP_WIDTH / len(section.systems)
         if logarithmic:
             axes.set_yscale("log")

@@ -97,8 +97,9 @@ class Section:
         words = [self.kernel] + ([f"level{self.level}", f"members{self.members}"] if self.level is not None else [])
         words += [f"depth{self.depth}"] if self.depth != Row.depth else []
         words += [f"{name}-{value}" for name, value in self.conditions.items()]
-        return "-".join("".join(letter if letter.isalnum() or letter in "-_." else "_" for letter in word)
-                        for word in words)
+        return "-".join(
+            "".join(letter if letter.isalnum() or letter in "-_." else "_" for letter in word) for word in words
+        )
 
     @cached_property
     def systems(self) -> list[str]:
@@ -107,14 +108,21 @@ class Section:
 
     @cached_property
     def cells(self) -> list[Cell]:
-        return sorted({Cell(row.pattern, row.block_bytes) for row in self.rows},
-                      key=lambda cell: (PATTERNS.index(cell.pattern), cell.block_bytes))
+        return sorted(
+            {Cell(row.pattern, row.block_bytes) for row in self.rows},
+            key=lambda cell: (PATTERNS.index(cell.pattern), cell.block_bytes),
+        )
 
     def values(self, system: str, cell: Cell, figure: str) -> dict[int, float]:
         """By round; without those that have none."""
-        return {row.round: value for row in self.rows
-                if row.system == system and row.pattern == cell.pattern and row.block_bytes == cell.block_bytes
-                and (value := getattr(row, figure)) is not None}
+        return {
+            row.round: value
+            for row in self.rows
+            if row.system == system
+            and row.pattern == cell.pattern
+            and row.block_bytes == cell.block_bytes
+            and (value := getattr(row, figure)) is not None
+        }
 
     def figure(self, system: str, cell: Cell, figure: str) -> Spread | None:
         return spread(self.values(system, cell, figure).values())
@@ -150,8 +158,16 @@ def sections(rows: Iterable[Row]) -> list[Section]:
         found.append(_section(shared, level, members, those + without.get(tuple(shared), [])))
     taken = {tuple(shared) for *shared, _, _ in levelled}
     found += [_section(place, None, 1, those) for place, those in without.items() if place not in taken]
-    return sorted(found, key=lambda one: (one.kernel == "none", one.kernel, -1 if one.level is None else one.level,
-                                          one.members, one.depth))
+    return sorted(
+        found,
+        key=lambda one: (
+            one.kernel == "none",
+            one.kernel,
+            -1 if one.level is None else one.level,
+            one.members,
+            one.depth,
+        ),
+    )
 
 
 def _section(place: Sequence, level: int | None, members: int, rows: list[Row]) -> Section:
@@ -161,15 +177,20 @@ def _section(place: Sequence, level: int | None, members: int, rows: list[Row]) 
 
 # --- Markdown ---
 
+
 def markdown_table(head: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
     rows = ["| " + " | ".join(head) + " |", "|---|" + "---:|" * (len(head) - 1)]
     return "\n".join(rows + ["| " + " | ".join(line) + " |" for line in lines])
 
 
 def throughput_table(section: Section, figure: str = "mb_per_s", head: str = "MB/s") -> str:
-    return markdown_table([head, *section.systems],
-                  [[str(cell)] + [_text(section.figure(system, cell, figure)) for system in section.systems]
-                   for cell in section.cells])
+    return markdown_table(
+        [head, *section.systems],
+        [
+            [str(cell)] + [_text(section.figure(system, cell, figure)) for system in section.systems]
+            for cell in section.cells
+        ],
+    )
 
 
 def ratio_table(section: Section) -> str:
@@ -191,9 +212,13 @@ def ratio_table(section: Section) -> str:
 def latency_table(section: Section) -> str:
     figures = ["p50_ms", "p99_ms", *(["p999_ms"] if section.has("p999_ms") else [])]
     head = "ms, " + " / ".join(name.removesuffix("_ms").replace("p999", "p99.9") for name in figures)
-    return markdown_table([head, *section.systems],
-                  [[str(cell)] + [_medians(section, system, cell, figures, " / ") for system in section.systems]
-                   for cell in section.cells])
+    return markdown_table(
+        [head, *section.systems],
+        [
+            [str(cell)] + [_medians(section, system, cell, figures, " / ") for system in section.systems]
+            for cell in section.cells
+        ],
+    )
 
 
 def processor_table(section: Section) -> str:
@@ -201,8 +226,11 @@ def processor_table(section: Section) -> str:
     if not section.has("cpu_s_per_gib"):
         return ""
     split = section.has("cpu_user_s_per_gib")
-    of_process = [system for system in section.systems if any(
-        row.system == system and row.process_cpu_s_per_gib is not None for row in section.rows)]
+    of_process = [
+        system
+        for system in section.systems
+        if any(row.system == system and row.process_cpu_s_per_gib is not None for row in section.rows)
+    ]
     lines = []
     for cell in section.cells:
         line = [str(cell)]
@@ -213,8 +241,14 @@ def processor_table(section: Section) -> str:
             line.append(text if user is None else f"{text} ({number_text(user.median)})")
         line += [_medians(section, system, cell, ["process_cpu_s_per_gib"], "") for system in of_process]
         lines.append(line)
-    return markdown_table(["CPU s/GiB" + (" (of it user mode)" if split else ""), *section.systems,
-                   *(f"{system}: the runner alone" for system in of_process)], lines)
+    return markdown_table(
+        [
+            "CPU s/GiB" + (" (of it user mode)" if split else ""),
+            *section.systems,
+            *(f"{system}: the runner alone" for system in of_process),
+        ],
+        lines,
+    )
 
 
 def _medians(section: Section, system: str, cell: Cell, figures: Sequence[str], between: str) -> str:
@@ -232,9 +266,13 @@ def head_lines(head: dict[str, Any]) -> Iterator[str]:
     """Where a run's figures come from."""
     machine = head.get("machine") or {}
     if isinstance(machine, dict):
-        machine = ", ".join(f"{value} {name}" if name == "processors" else str(value) for name, value in machine.items())
-    yield f"`{head.get('command', 'unknown command')}`, {head.get('date', 'no date')}, commit " \
-          f"{head.get('commit') or 'unknown'}; {machine or 'unknown machine'}"
+        machine = ", ".join(
+            f"{value} {name}" if name == "processors" else str(value) for name, value in machine.items()
+        )
+    yield (
+        f"`{head.get('command', 'unknown command')}`, {head.get('date', 'no date')}, commit "
+        f"{head.get('commit') or 'unknown'}; {machine or 'unknown machine'}"
+    )
     if lab := head.get("lab"):
         yield ", ".join(f"{name} {value}" for name, value in lab.items())
     if not head.get("ok", True):
@@ -247,20 +285,36 @@ def markdown(heads: Sequence[dict[str, Any]], found: Sequence[Section], pictures
     parts += ["\n".join(["- " + "\n  ".join(head_lines(head)) for head in heads])]
     if len({head.get("commit") for head in heads}) > 1:
         parts.append("The runs are of different commits; their rounds are pooled all the same.")
-    parts.append("Medians over rounds; in brackets the least and the greatest round. A ratio above 1 means that the first "
-                 "is faster. What is measured how: docs/design/benchmarks.md.")
-    parts.append(markdown_table(["system", "what it is"], [[name, text] for name, text in SYSTEMS.items()
-                                                   if any(name in section.systems for section in found)]))
+    parts.append(
+        "Medians over rounds; in brackets the least and the greatest round. A ratio above 1 means that the first "
+        "is faster. What is measured how: docs/design/benchmarks.md."
+    )
+    parts.append(
+        markdown_table(
+            ["system", "what it is"],
+            [[name, text] for name, text in SYSTEMS.items() if any(name in section.systems for section in found)],
+        )
+    )
     for section in found:
         parts.append(f"## {section.title}")
         parts += [f"![{name}]({name})" for name in pictures.get(section.slug, [])]
-        parts += [table for table in (
-            ratio_table(section), throughput_table(section), throughput_table(section, "iops", "IOPS"),
-            latency_table(section), processor_table(section)) if table]
+        parts += [
+            table
+            for table in (
+                ratio_table(section),
+                throughput_table(section),
+                throughput_table(section, "iops", "IOPS"),
+                latency_table(section),
+                processor_table(section),
+            )
+            if table
+        ]
     return "\n\n".join(parts) + "\n"
 
 
 def summary(found: Sequence[Section]) -> str:
     """For the terminal at the end of a run."""
-    return "\n\n".join(f"{section.title}\n\n{throughput_table(section)}" +
-                       (f"\n\n{table}" if (table := ratio_table(section)) else "") for section in found)
+    return "\n\n".join(
+        f"{section.title}\n\n{throughput_table(section)}" + (f"\n\n{table}" if (table := ratio_table(section)) else "")
+        for section in found
+    )

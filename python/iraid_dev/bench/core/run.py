@@ -59,9 +59,12 @@ class Run:
         self.progress = progress
         self.rows: list[Row] = []
         self.head: dict[str, Any] = {
-            "ok": False, "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-            "commit": host.commit(), "command": shlex.join(["scripts/bench", *words]),
-            "machine": {"cpu": host.processor(), "processors": os.cpu_count(), "kernel": f"Linux {os.uname().release}"}}
+            "ok": False,
+            "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+            "commit": host.commit(),
+            "command": shlex.join(["scripts/bench", *words]),
+            "machine": {"cpu": host.processor(), "processors": os.cpu_count(), "kernel": f"Linux {os.uname().release}"},
+        }
         self._written = -1
 
     def prepare(self) -> None:
@@ -86,12 +89,23 @@ class Run:
                 self.rows = before + read_lines(results / "rows")
                 self.keep()
 
-            words = ["--kernel", kernel, "--memory", f"{memory_mib}M", "--timeout", str(round(seconds_max)),
-                     "--share", name, *(["--keep"] if self.given.keep else []), "--",
-                     *module_words(module)]
+            words = [
+                "--kernel",
+                kernel,
+                "--memory",
+                f"{memory_mib}M",
+                "--timeout",
+                str(round(seconds_max)),
+                "--share",
+                name,
+                *(["--keep"] if self.given.keep else []),
+                "--",
+                *module_words(module),
+            ]
             try:
-                status = host.run_lab(words, os.environ | {"IRAID_DEMO_RESULTS": name,
-                                                           "IRAID_BUILD_DIR": str(host.build_folder())}, look)
+                status = host.run_lab(
+                    words, os.environ | {"IRAID_DEMO_RESULTS": name, "IRAID_BUILD_DIR": str(host.build_folder())}, look
+                )
             finally:
                 look()
             inside = Report.read(results / REPORT_NAME)
@@ -106,13 +120,33 @@ class Run:
             title += "".join(f", {name} {value}" for name, value in (conditions or {}).items() if name != "experiment")
             with self.progress.step(title), tempfile.TemporaryDirectory() as folder:
                 file = Path(folder, "rows.json")
-                words = [ROOT / "tests/bench/native.py", "--build", host.build_folder(), "--level", shape.level,
-                         "--members", shape.members, "--systems", ",".join(plan.native), "--seconds", plan.seconds,
-                         "--rounds", plan.rounds, "--json", file, "--cells",
-                         ",".join(f"{cell.pattern}:{cell.block_bytes}" for cell in plan.cells), *options]
-                done = subprocess.Popen(["/usr/bin/python3", "-B", *(str(word) for word in words)],
-                                        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-                                        text=True)
+                words = [
+                    ROOT / "tests/bench/native.py",
+                    "--build",
+                    host.build_folder(),
+                    "--level",
+                    shape.level,
+                    "--members",
+                    shape.members,
+                    "--systems",
+                    ",".join(plan.native),
+                    "--seconds",
+                    plan.seconds,
+                    "--rounds",
+                    plan.rounds,
+                    "--json",
+                    file,
+                    "--cells",
+                    ",".join(f"{cell.pattern}:{cell.block_bytes}" for cell in plan.cells),
+                    *options,
+                ]
+                done = subprocess.Popen(
+                    ["/usr/bin/python3", "-B", *(str(word) for word in words)],
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.PIPE,
+                    text=True,
+                )
                 try:
                     fault = done.communicate()[1]
                 finally:  # interrupted, it got the signal as well
@@ -120,8 +154,9 @@ class Run:
                         done.terminate()
                         done.wait()
                     if file.exists():
-                        self.rows += [replace(one, conditions=one.conditions | (conditions or {}))
-                                      for one in row.read(file)[1]]
+                        self.rows += [
+                            replace(one, conditions=one.conditions | (conditions or {})) for one in row.read(file)[1]
+                        ]
                         self.keep()
                 if done.returncode != 0:
                     raise Failure(f"tests/bench/native.py ended with status {done.returncode}: {fault.strip()[-800:]}")
@@ -153,7 +188,6 @@ class Run:
         print(f"bench: FAILED after {plans.duration_text(seconds)}, with {len(self.rows)} figures: {failed}")
         host.show_logs(report_)
 
-
     def summary(self) -> str:
         """Tables for the terminal."""
         return report.summary(report.sections(self.rows))
@@ -164,6 +198,7 @@ class Run:
 
 def carry_out(run: Run, measure: Callable[[], None]) -> int:
     """Exit status.  However it ends, what was measured is kept and shown."""
+
     def terminated(*_: object) -> None:
         raise KeyboardInterrupt
 
@@ -215,5 +250,3 @@ def write_report(folder: Path, heads: list[dict[str, Any]], rows: list[Row]) -> 
     path = folder / "report.md"
     path.write_text(report.markdown(heads, found, pictures))
     print(f"bench: {path}, and {sum(map(len, pictures.values()))} plots beside it (PNG and SVG)")
-
-

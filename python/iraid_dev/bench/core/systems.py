@@ -39,7 +39,9 @@ class System(ABC):
     number: which of several that are alike and there at the same time.
     """
 
-    def __init__(self, stack: Stack, name: str, shape: Shape | None, *, member_bytes: int = MEMBER_BYTES, number: int = 0):
+    def __init__(
+        self, stack: Stack, name: str, shape: Shape | None, *, member_bytes: int = MEMBER_BYTES, number: int = 0
+    ):
         self.stack = stack
         self.name = name  # one of row.SYSTEMS
         self.shape = shape
@@ -131,12 +133,20 @@ class _OfRunner(_GivenOn):
         return True
 
     def _serve(self, handler: str, size_bytes: int) -> None:
-        control = (f"max_data_area_mb={export_plan.DATA_AREA_MIB},"
-                   f"data_pages_per_blk={export_plan.DATA_PAGES_PER_BLOCK},"
-                   f"cmd_ring_size_mb={export_plan.COMMAND_RING_MIB}")
-        self._give_on(rtslib.UserBackedStorageObject(
-            self._identity, config=f"{handler}/{self._identity}", size=size_bytes,
-            hw_max_sectors=export_plan.TRANSFER_BYTES_MAX // SECTOR_BYTES, control=control))
+        control = (
+            f"max_data_area_mb={export_plan.DATA_AREA_MIB},"
+            f"data_pages_per_blk={export_plan.DATA_PAGES_PER_BLOCK},"
+            f"cmd_ring_size_mb={export_plan.COMMAND_RING_MIB}"
+        )
+        self._give_on(
+            rtslib.UserBackedStorageObject(
+                self._identity,
+                config=f"{handler}/{self._identity}",
+                size=size_bytes,
+                hw_max_sectors=export_plan.TRANSFER_BYTES_MAX // SECTOR_BYTES,
+                control=control,
+            )
+        )
 
 
 class Iraid(_OfRunner):

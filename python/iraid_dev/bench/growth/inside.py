@@ -59,13 +59,32 @@ class Growth:
         if not systems[0].runner_serves:
             return {}
         buffers = sum(self.stack.status(system.volume).memory.buffer_bytes for system in systems)
-        return {"measured": {"empty": self._empty, "idle": self._idle, "after": self.memory() | {"buffers_kib": buffers >> 10}}}
+        return {
+            "measured": {
+                "empty": self._empty,
+                "idle": self._idle,
+                "after": self.memory() | {"buffers_kib": buffers >> 10},
+            }
+        }
 
-    def rounds(self, title: str, systems: list[System], cells: tuple[Cell, ...], conditions: dict[str, Any],
-               jobs: load.Jobs = load.ONE_JOB) -> None:
+    def rounds(
+        self,
+        title: str,
+        systems: list[System],
+        cells: tuple[Cell, ...],
+        conditions: dict[str, Any],
+        jobs: load.Jobs = load.ONE_JOB,
+    ) -> None:
         def one(system: System, cell: Cell, number: int) -> Row:
-            return inside.figure(self.stack, system, cell, self.settings.seconds, number, jobs,
-                                 lambda: conditions | self.measured([system]))
+            return inside.figure(
+                self.stack,
+                system,
+                cell,
+                self.settings.seconds,
+                number,
+                jobs,
+                lambda: conditions | self.measured([system]),
+            )
 
         with self.progress.step(f"{title}: measured"):
             for number in range(self.settings.rounds):
@@ -76,7 +95,9 @@ def members(growth: Growth) -> None:
     for shape in growth.settings.shapes():
         growth.fresh_runner()
         title = f"Level {shape.level}, {shape.members} members"
-        systems = [kind(growth.stack, name, shape, member_bytes=MEMBER_BYTES) for kind, name in ((Iraid, "iraid"), (Md, "md"))]
+        systems = [
+            kind(growth.stack, name, shape, member_bytes=MEMBER_BYTES) for kind, name in ((Iraid, "iraid"), (Md, "md"))
+        ]
         with inside.put_up(growth.progress, growth.stack, title, systems, growth.note_idle):
             growth.rounds(title, systems, growth_plan.cells_of(shape), {"experiment": "members"})
 
@@ -111,15 +132,23 @@ def _loaded_together(growth: Growth, systems: list[System], cell: Cell, number: 
 def jobs(growth: Growth) -> None:
     deepen_queues()
     growth.fresh_runner()
-    systems = [Plain(growth.stack, "plain", None, member_bytes=MEMBER_BYTES),
-               *(kind(growth.stack, name, FOUR, member_bytes=MEMBER_BYTES) for kind, name in ((Iraid, "iraid"), (Md, "md")))]
+    systems = [
+        Plain(growth.stack, "plain", None, member_bytes=MEMBER_BYTES),
+        *(kind(growth.stack, name, FOUR, member_bytes=MEMBER_BYTES) for kind, name in ((Iraid, "iraid"), (Md, "md"))),
+    ]
     with inside.put_up(growth.progress, growth.stack, "Jobs", systems, growth.note_idle):
         for count in growth.settings.jobs:
-            growth.rounds(f"{count} jobs", systems, growth_plan.cells_of(FOUR), {"experiment": "jobs", "jobs": count},
-                          load.Jobs(count, JOB_DEPTH))
+            growth.rounds(
+                f"{count} jobs",
+                systems,
+                growth_plan.cells_of(FOUR),
+                {"experiment": "jobs", "jobs": count},
+                load.Jobs(count, JOB_DEPTH),
+            )
 
 
 # --- sizes ---
+
 
 class Large(Iraid):
     """A volume of many TiB: nobody waits until all of it is proven."""
@@ -142,8 +171,12 @@ class Large(Iraid):
         def start() -> None:
             client.start(name, False, False, ASSEMBLY_SECONDS_MAX)
 
-        self._timed("create", lambda: client.create(
-            name=name, level=self.shape.level, chunk_bytes=CHUNK_BYTES, members=targets.members()))
+        self._timed(
+            "create",
+            lambda: client.create(
+                name=name, level=self.shape.level, chunk_bytes=CHUNK_BYTES, members=targets.members()
+            ),
+        )
         self._undo.append(lambda: client.delete(name, False))
         self._timed("create_assemble", start)
         self._timed("stop", lambda: client.stop(name))
@@ -167,9 +200,13 @@ class Large(Iraid):
 
     def describe(self) -> dict[str, Any]:
         now = self.stack.status(self.volume)
-        return {"times": self.times | {"status_after": self.status_seconds()}, "regions": now.regions.total,
-                "region_bytes": now.regions.region_bytes, "added_kib": self.added_kib,
-                "buffers_kib": now.memory.buffer_bytes >> 10}
+        return {
+            "times": self.times | {"status_after": self.status_seconds()},
+            "regions": now.regions.total,
+            "region_bytes": now.regions.region_bytes,
+            "added_kib": self.added_kib,
+            "buffers_kib": now.memory.buffer_bytes >> 10,
+        }
 
     def prove_areas(self) -> None:
         """Fills them, and waits until their parity is proven: regions that were just written come first."""
@@ -184,6 +221,7 @@ class Large(Iraid):
         def proven() -> bool:
             resync = self.stack.status(self.volume).resync
             return not resync.running or resync.done_rows >= rows
+
         wait_for(proven, f"{regions} regions of volume {self.volume} to be proven", PROOF_SECONDS_MAX)
         self.stack.client.set_rates(self.volume, None, RESYNC_SLOW)  # from here on it is not in the way
 
@@ -214,9 +252,25 @@ def sizes(growth: Growth) -> None:
 
 def _at(growth: Growth, volumes_: list[Large], place: str, cells: tuple[Cell, ...]) -> None:
     def one(large: Large, cell: Cell, number: int) -> Row:
-        where = load.Jobs(offset_bytes=large.places[place], size_bytes=AREA_BYTES) if place in large.places else load.ONE_JOB
-        return inside.figure(growth.stack, large, cell, growth.settings.seconds, number, where, lambda: {
-            "experiment": "sizes", "size_bytes": large.volume_bytes, "place": place, "measured": large.describe()})
+        where = (
+            load.Jobs(offset_bytes=large.places[place], size_bytes=AREA_BYTES)
+            if place in large.places
+            else load.ONE_JOB
+        )
+        return inside.figure(
+            growth.stack,
+            large,
+            cell,
+            growth.settings.seconds,
+            number,
+            where,
+            lambda: {
+                "experiment": "sizes",
+                "size_bytes": large.volume_bytes,
+                "place": place,
+                "measured": large.describe(),
+            },
+        )
 
     with growth.progress.step(f"{place}: measured"):
         for number in range(growth.settings.rounds):
@@ -233,6 +287,7 @@ def main() -> int:
         growth = Growth(settings, progress, stack)
         for name in settings.in_lab:
             EXPERIMENTS[name](growth)
+
     return inside.carry_out(measure_all)
 
 

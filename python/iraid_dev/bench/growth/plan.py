@@ -45,12 +45,16 @@ class Settings:
 
     @classmethod
     def from_json(cls, text: str) -> Settings:
-        return cls(**{name: tuple(value) if isinstance(value, list) else value for name, value in json.loads(text).items()})
+        return cls(
+            **{name: tuple(value) if isinstance(value, list) else value for name, value in json.loads(text).items()}
+        )
 
     def check(self) -> None:
         if not self.shapes() and {"members", "members-native"} & set(self.only):
-            raise ValueFault(f"--members {','.join(map(str, self.members))} --levels {','.join(map(str, self.levels))}: none of "
-                             "these levels has so few members, or so many")
+            raise ValueFault(
+                f"--members {','.join(map(str, self.members))} --levels {','.join(map(str, self.levels))}: none of "
+                "these levels has so few members, or so many"
+            )
         if not 0.1 <= self.seconds <= SECONDS_MAX:
             raise ValueFault(f"--seconds {self.seconds:g} is not in 0.1..{SECONDS_MAX}")
         if not 1 <= self.rounds <= ROUNDS_MAX:
@@ -58,8 +62,12 @@ class Settings:
 
     def shapes(self) -> list[Shape]:
         """Each level with each number of members that it can have."""
-        return [Shape(level, count) for level in self.levels for count in self.members
-                if MEMBERS_MIN_MAX[level][0] <= count <= MEMBERS_MIN_MAX[level][1]]
+        return [
+            Shape(level, count)
+            for level in self.levels
+            for count in self.members
+            if MEMBERS_MIN_MAX[level][0] <= count <= MEMBERS_MIN_MAX[level][1]
+        ]
 
     @property
     def in_lab(self) -> tuple[str, ...]:
@@ -79,8 +87,10 @@ class Settings:
         for name in self.native:
             wanted = max(wanted, EXPERIMENTS[name].memory_bytes(self) + NATIVE_LOAD_BYTES)
         if 0 < available_bytes < wanted:
-            raise ValueFault(f"{', '.join(self.only)} take {wanted / GIB:.1f} GiB of memory, {available_bytes / GIB:.1f} are free: "
-                             "choose fewer members or volumes, or one experiment at a time (--only)")
+            raise ValueFault(
+                f"{', '.join(self.only)} take {wanted / GIB:.1f} GiB of memory, {available_bytes / GIB:.1f} are free: "
+                "choose fewer members or volumes, or one experiment at a time (--only)"
+            )
 
 
 def cells_of(shape: Shape) -> tuple[Cell, ...]:
@@ -107,6 +117,7 @@ def size_text(size_bytes: int) -> str:
 
 
 # --- experiments ---
+
 
 @dataclass(frozen=True)
 class Experiment:
@@ -164,22 +175,33 @@ def _native_seconds(cells: int, settings: Settings) -> float:
 
 EXPERIMENTS = {
     "members": Experiment(
-        "iraid and md, levels and members", lambda s: 2 * _most_members(s) * MEMBER_BYTES, _members_seconds),
+        "iraid and md, levels and members", lambda s: 2 * _most_members(s) * MEMBER_BYTES, _members_seconds
+    ),
     "volumes": Experiment(
         "several volumes of one runner, all loaded at once",
-        lambda s: max(s.volumes) * FOUR.members * MEMBER_BYTES, _volumes_seconds),
+        lambda s: max(s.volumes) * FOUR.members * MEMBER_BYTES,
+        _volumes_seconds,
+    ),
     "jobs": Experiment(
         "iraid, md and a plain target under several jobs",
-        lambda s: (2 * FOUR.members + 2) * MEMBER_BYTES, _jobs_seconds),
-    "sizes": Experiment("volumes of many TiB, on sparse members", lambda s: len(s.sizes) * SPARSE_BYTES, _sizes_seconds),
+        lambda s: (2 * FOUR.members + 2) * MEMBER_BYTES,
+        _jobs_seconds,
+    ),
+    "sizes": Experiment(
+        "volumes of many TiB, on sparse members", lambda s: len(s.sizes) * SPARSE_BYTES, _sizes_seconds
+    ),
     "members-native": Experiment(
         "the engine and plain sessions, levels and members; no kernel",
         lambda s: 2 * _most_members(s) * NATIVE_MEMBER_BYTES,
-        lambda s: sum(_native_seconds(len(cells_of(shape)), s) for shape in s.shapes()), native=True),
+        lambda s: sum(_native_seconds(len(cells_of(shape)), s) for shape in s.shapes()),
+        native=True,
+    ),
     "jobs-native": Experiment(
         f"the engine and plain sessions, {JOB_DEPTH} commands in flight for each job; no kernel",
         lambda s: 2 * FOUR.members * NATIVE_MEMBER_BYTES,
-        lambda s: sum(_native_seconds(len(cells_of(FOUR)), s) for _ in s.jobs), native=True),
+        lambda s: sum(_native_seconds(len(cells_of(FOUR)), s) for _ in s.jobs),
+        native=True,
+    ),
 }
 
 
@@ -189,6 +211,7 @@ def estimate_seconds(settings: Settings) -> float:
 
 
 # --- what was typed ---
+
 
 def parse_names(text: str) -> tuple[str, ...]:
     names = tuple(dict.fromkeys(text.split(",")))
@@ -234,9 +257,14 @@ def _numbers(option: str, text: str) -> tuple[int, ...]:
 def settings_of(values: dict[str, Any]) -> Settings:
     """values: by option, None where nothing was typed."""
     parse: dict[str, Callable[[str], Any]] = {
-        "only": parse_names, "levels": parse_levels, "sizes": parse_sizes,
-        **{name: partial(parse_counts, name) for name in ("members", "volumes", "jobs")}}
-    given = {name: parse[name](value) if name in parse else value for name, value in values.items() if value is not None}
+        "only": parse_names,
+        "levels": parse_levels,
+        "sizes": parse_sizes,
+        **{name: partial(parse_counts, name) for name in ("members", "volumes", "jobs")},
+    }
+    given = {
+        name: parse[name](value) if name in parse else value for name, value in values.items() if value is not None
+    }
     settings = Settings(**{"only": tuple(EXPERIMENTS)} | given)
     settings.check()
     return settings

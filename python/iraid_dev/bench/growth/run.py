@@ -28,23 +28,41 @@ def _parser() -> argparse.ArgumentParser:
         return f"(default: {','.join(map(str, values))})"
 
     parser = argparse.ArgumentParser(
-        prog="scripts/bench --profile growth", allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter,
+        prog="scripts/bench --profile growth",
+        allow_abbrev=False,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
         description="Throughput, processor time and memory against members, volumes, jobs and size: docs/design/growth.md.",
-        epilog="experiments:\n" + "\n".join(f"  {name:<15} {each.about}" for name, each in EXPERIMENTS.items()))
+        epilog="experiments:\n" + "\n".join(f"  {name:<15} {each.about}" for name, each in EXPERIMENTS.items()),
+    )
     add = parser.add_argument
     add("--profile", choices=("growth",))
     add("--only", metavar="NAME,...", help="run only these experiments (default: all)")
     add("--kernel", choices=KERNELS[:3], help=f"the lab's kernel (default: {DEFAULTS.kernel})")
-    add("--levels", metavar="LEVEL,...", help=f"for members {some(DEFAULTS.levels)}; else level {FOUR.level} on {FOUR.members}")
+    add(
+        "--levels",
+        metavar="LEVEL,...",
+        help=f"for members {some(DEFAULTS.levels)}; else level {FOUR.level} on {FOUR.members}",
+    )
     add("--members", metavar="N,...", help=f"for members {some(DEFAULTS.members)}")
     add("--volumes", metavar="N,...", help=f"for volumes {some(DEFAULTS.volumes)}")
     add("--jobs", metavar="N,...", help=f"for jobs {some(DEFAULTS.jobs)}")
     add("--sizes", metavar="SIZE,...", help="for sizes, such as 64G,16T (default: 1G to 64T)")
-    add("--seconds", type=float, metavar="N", help=f"seconds for each cell in each round (default: {DEFAULTS.seconds:g})")
+    add(
+        "--seconds",
+        type=float,
+        metavar="N",
+        help=f"seconds for each cell in each round (default: {DEFAULTS.seconds:g})",
+    )
     add("--rounds", type=int, metavar="N", help=f"number of measurements of each cell (default: {DEFAULTS.rounds})")
     add("--json", type=Path, metavar="FILE", help="write the figures to FILE, also those of a run that was interrupted")
     add("--out", type=Path, metavar="DIR", help="write tables to DIR/growth.md; the folder is made")
-    add("--report", type=Path, nargs="+", metavar="FILE", help="measure nothing; make the tables in --out from files that --json wrote")
+    add(
+        "--report",
+        type=Path,
+        nargs="+",
+        metavar="FILE",
+        help="measure nothing; make the tables in --out from files that --json wrote",
+    )
     add("--keep", action="store_true", help="keep the lab's logs and state even after a good run")
     add("--no-deps", action="store_true", help="do not install packages")
     add("--no-build", action="store_true", help="do not build")
@@ -92,8 +110,13 @@ def _measure(run: GrowthRun, settings: Settings) -> None:
     run.progress.line(f"{', '.join(settings.only)}: about {plan.duration_text(seconds)} to measure, on a quiet machine")
     run.prepare()
     if settings.in_lab:
-        run.in_lab(MODULE, settings.kernel, runs.memory_mib(settings.disk_bytes()),
-                   runs.LAB_SECONDS_SPARE + runs.LAB_TIMES * seconds, {"plan.json": settings.to_json()})
+        run.in_lab(
+            MODULE,
+            settings.kernel,
+            runs.memory_mib(settings.disk_bytes()),
+            runs.LAB_SECONDS_SPARE + runs.LAB_TIMES * seconds,
+            {"plan.json": settings.to_json()},
+        )
     for name in settings.native:
         _natively(run, settings, name)
 
@@ -116,11 +139,16 @@ def _only_report(given: argparse.Namespace) -> int:
     except RowError as error:
         print(f"scripts/bench: --report {error}", file=sys.stderr)
         return 1
-    rows = [one for one in report.pooled([rows for _, rows in files])
-            if one.conditions.get("experiment") in growth_report.SECTIONS]
+    rows = [
+        one
+        for one in report.pooled([rows for _, rows in files])
+        if one.conditions.get("experiment") in growth_report.SECTIONS
+    ]
     if not rows:
-        print(f"scripts/bench: --report {' '.join(map(str, given.report))}: no figures of --profile growth in there",
-              file=sys.stderr)
+        print(
+            f"scripts/bench: --report {' '.join(map(str, given.report))}: no figures of --profile growth in there",
+            file=sys.stderr,
+        )
         return 1
     _write(given.out, [head for head, _ in files], rows)
     return 0

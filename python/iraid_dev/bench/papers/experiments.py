@@ -82,10 +82,17 @@ class Run:
         return self.rig.network
 
     def job(self, pattern: str, block_bytes: int, depth: int | None = None) -> Job:
-        return Job(pattern, block_bytes, depth=depth or self.settings.depth, seconds=self.settings.seconds,
-                   warm_up_seconds=self.settings.warm_up_seconds)
+        return Job(
+            pattern,
+            block_bytes,
+            depth=depth or self.settings.depth,
+            seconds=self.settings.seconds,
+            warm_up_seconds=self.settings.warm_up_seconds,
+        )
 
-    def measure(self, system: str, level: int | None, members: list[int], disk: Disk, job: Job, /, **conditions: Any) -> Figure:
+    def measure(
+        self, system: str, level: int | None, members: list[int], disk: Disk, job: Job, /, **conditions: Any
+    ) -> Figure:
         """One cell; its row is kept."""
         watch = Watch(self.network, members, job)
         hedged = self._hedged(system)
@@ -105,20 +112,55 @@ class Run:
             return 0
         return self.in_use.status()["reads_hedged"]
 
-    def note(self, system: str, level: int | None, members: int, job: Job, figure: Figure, measured: dict[str, Any], /,
-             **conditions: Any) -> None:
+    def note(
+        self,
+        system: str,
+        level: int | None,
+        members: int,
+        job: Job,
+        figure: Figure,
+        measured: dict[str, Any],
+        /,
+        **conditions: Any,
+    ) -> None:
         link = self.network.link
-        said = {"experiment": self.experiment, "rtt_ms": link.rtt_ms, "link_mbit": link.rate_mbit, "mtu": link.mtu,
-                "cc": "cubic"} | self.set | conditions | {"measured": measured}
-        self.rows.append(row.Row(
-            kernel=os.environ.get("IRAID_LAB", "host"), system=system, level=level, members=members,
-            pattern=job.pattern, block_bytes=job.block_bytes, mb_per_s=figure.mb_per_s, iops=figure.iops,
-            p50_ms=figure.p50_ms, p99_ms=figure.p99_ms, p999_ms=figure.p999_ms, cpu_s_per_gib=figure.cpu_s_per_gib, depth=job.depth,
-            conditions=said))
+        said = (
+            {
+                "experiment": self.experiment,
+                "rtt_ms": link.rtt_ms,
+                "link_mbit": link.rate_mbit,
+                "mtu": link.mtu,
+                "cc": "cubic",
+            }
+            | self.set
+            | conditions
+            | {"measured": measured}
+        )
+        self.rows.append(
+            row.Row(
+                kernel=os.environ.get("IRAID_LAB", "host"),
+                system=system,
+                level=level,
+                members=members,
+                pattern=job.pattern,
+                block_bytes=job.block_bytes,
+                mb_per_s=figure.mb_per_s,
+                iops=figure.iops,
+                p50_ms=figure.p50_ms,
+                p99_ms=figure.p99_ms,
+                p999_ms=figure.p999_ms,
+                cpu_s_per_gib=figure.cpu_s_per_gib,
+                depth=job.depth,
+                conditions=said,
+            )
+        )
         name = system if level is None else f"{system} {level} on {members}"
-        print(f"    {name:14} {job.pattern:9} {job.block_bytes // KIB:5} KiB depth {job.depth:3}: {figure.mb_per_s:7.1f} MB/s, "
-              f"p50 {figure.p50_ms:.1f} ms; " +
-              ", ".join(f"{key} {value}" for key, value in {**conditions, **measured}.items()), flush=True)
+        print(
+            f"    {name:14} {job.pattern:9} {job.block_bytes // KIB:5} KiB depth {job.depth:3}: {figure.mb_per_s:7.1f} MB/s, "
+            f"p50 {figure.p50_ms:.1f} ms; "
+            + ", ".join(f"{key} {value}" for key, value in {**conditions, **measured}.items()),
+            flush=True,
+        )
         self._keep(self.rows)
 
     @contextmanager
@@ -305,8 +347,13 @@ def volumes_of(settings: Settings) -> list[tuple[int, int]]:
     """Level and number of targets; one target is the plain one, and level 5 on two is no RAID 5."""
     if "iraid" not in settings.systems:
         return []
-    return [(level, count) for level, least in ((0, 2), (5, 3)) if level in settings.levels
-            for count in settings.counts if count >= least]
+    return [
+        (level, count)
+        for level, least in ((0, 2), (5, 3))
+        if level in settings.levels
+        for count in settings.counts
+        if count >= least
+    ]
 
 
 def _target_cell(run: Run, system: str, level: int | None, members: list[int], disk: Disk, pattern: str) -> None:
@@ -324,8 +371,10 @@ def _unshaped(run: Run) -> None:
     if run.unshaped_mb_per_s:
         return
     with run.volume(0, FOUR) as volume:
-        figures = [run.measure("iraid", 0, FOUR, volume.disk, run.job(pattern, MIB), unshaped=True)
-                   for pattern in ("write", "read")]
+        figures = [
+            run.measure("iraid", 0, FOUR, volume.disk, run.job(pattern, MIB), unshaped=True)
+            for pattern in ("write", "read")
+        ]
     run.unshaped_mb_per_s = min(figure.mb_per_s for figure in figures)
 
 
@@ -398,7 +447,9 @@ def _stream(run: Run, links: list[Link]) -> None:
     for link in links:
         run.network.shape(link)
         mb_per_s = run.network.stream(SPARE, run.settings.seconds, run.settings.warm_up_seconds)
-        run.note("plain", None, 1, Job("write", MIB, depth=1), Figure(round(mb_per_s, 2), 0, 0, 0, 0, 0), {}, stream="tcp")
+        run.note(
+            "plain", None, 1, Job("write", MIB, depth=1), Figure(round(mb_per_s, 2), 0, 0, 0, 0, 0), {}, stream="tcp"
+        )
 
 
 def _segments(run: Run, links: list[Link]) -> Iterator[int]:
@@ -458,35 +509,86 @@ class Experiment:
 
 
 EXPERIMENTS = {
-    "distance": Experiment(distance, 5, lambda s: 4 * len(s.systems) * len(s.rtts_ms),
-                           reconnects=lambda s: len(s.systems) * len(s.rtts_ms),
-                           seconds=30, warm_up_seconds=10),
-    "distance-sequential": Experiment(distance_sequential, 5, lambda s: 2 * len(s.systems) * len(s.rtts_ms),
-                                      reconnects=lambda s: len(s.systems) * len(s.rtts_ms), seconds=30, warm_up_seconds=10),
+    "distance": Experiment(
+        distance,
+        5,
+        lambda s: 4 * len(s.systems) * len(s.rtts_ms),
+        reconnects=lambda s: len(s.systems) * len(s.rtts_ms),
+        seconds=30,
+        warm_up_seconds=10,
+    ),
+    "distance-sequential": Experiment(
+        distance_sequential,
+        5,
+        lambda s: 2 * len(s.systems) * len(s.rtts_ms),
+        reconnects=lambda s: len(s.systems) * len(s.rtts_ms),
+        seconds=30,
+        warm_up_seconds=10,
+    ),
     "distance-depth": Experiment(
-        distance_depth, 5, lambda s: len(s.depths) * (3 * ("iraid" in s.systems) + 2 * ("plain" in s.systems)),
-        seconds=8, warm_up_seconds=6),
-    "distance-parameters": Experiment(distance_parameters, 5, lambda s: 16, reconnects=lambda s: 4, seconds=8,
-                                      warm_up_seconds=6),
-    "distance-congestion": Experiment(distance_congestion, 5, lambda s: 2 * len(s.controls),
-                                      reconnects=lambda s: len(s.controls), seconds=8, warm_up_seconds=6),
-    "request-size": Experiment(request_size, 5, lambda s: 20 * _request_systems(s), volumes=lambda s: _request_systems(s)),
-    "targets": Experiment(targets, 8, lambda s: _target_cells(s) and _target_cells(s) + 2 * (not s.unshaped_mb_per_s),
-                          volumes=lambda s: (not s.unshaped_mb_per_s) + len(volumes_of(s)),
-                          reconnects=lambda s: len(s.links_mbit) * len(volumes_of(s))),
+        distance_depth,
+        5,
+        lambda s: len(s.depths) * (3 * ("iraid" in s.systems) + 2 * ("plain" in s.systems)),
+        seconds=8,
+        warm_up_seconds=6,
+    ),
+    "distance-parameters": Experiment(
+        distance_parameters, 5, lambda s: 16, reconnects=lambda s: 4, seconds=8, warm_up_seconds=6
+    ),
+    "distance-congestion": Experiment(
+        distance_congestion,
+        5,
+        lambda s: 2 * len(s.controls),
+        reconnects=lambda s: len(s.controls),
+        seconds=8,
+        warm_up_seconds=6,
+    ),
+    "request-size": Experiment(
+        request_size, 5, lambda s: 20 * _request_systems(s), volumes=lambda s: _request_systems(s)
+    ),
+    "targets": Experiment(
+        targets,
+        8,
+        lambda s: _target_cells(s) and _target_cells(s) + 2 * (not s.unshaped_mb_per_s),
+        volumes=lambda s: (not s.unshaped_mb_per_s) + len(volumes_of(s)),
+        reconnects=lambda s: len(s.links_mbit) * len(volumes_of(s)),
+    ),
     "hedging": Experiment(hedging, 4, lambda s: 4, reconnects=lambda s: 2, seconds=10, warm_up_seconds=4),
-    "raw-tcp": Experiment(raw_tcp, 5, lambda s: 4 * len(SEGMENTS) * len(s.systems) + 2 * ("plain" in s.systems),
-                          reconnects=lambda s: 2 * len(SEGMENTS) * len(s.systems), seconds=6, warm_up_seconds=12),
+    "raw-tcp": Experiment(
+        raw_tcp,
+        5,
+        lambda s: 4 * len(SEGMENTS) * len(s.systems) + 2 * ("plain" in s.systems),
+        reconnects=lambda s: 2 * len(SEGMENTS) * len(s.systems),
+        seconds=6,
+        warm_up_seconds=12,
+    ),
     "pathologies": Experiment(pathologies, 5, lambda s: 16, reconnects=lambda s: 4),
     # Of what bonnie++ takes, the estimate has 30 s for each system.
-    "cern": Experiment(files.cern, files.TARGETS, lambda s: 10 * len(s.levels_of(files.LEVELS)),
-                       volumes=lambda s: 4 * len(s.levels_of(files.LEVELS)), seconds=4, warm_up_seconds=0),
-    "file-size": Experiment(files.file_size, files.TARGETS, lambda s: 4 * len(files.FILE_SIZES), volumes=lambda s: 3,
-                            seconds=4, warm_up_seconds=0),
-    "latency": Experiment(files.latency, files.TARGETS,
-                          lambda s: 6 * len(files.LATENCY_BLOCKS) * len(files.LATENCY_RTTS_MS), volumes=lambda s: 3,
-                          reconnects=lambda s: len(files.LATENCY_RTTS_MS),
-                          seconds=2, warm_up_seconds=0.5),
+    "cern": Experiment(
+        files.cern,
+        files.TARGETS,
+        lambda s: 10 * len(s.levels_of(files.LEVELS)),
+        volumes=lambda s: 4 * len(s.levels_of(files.LEVELS)),
+        seconds=4,
+        warm_up_seconds=0,
+    ),
+    "file-size": Experiment(
+        files.file_size,
+        files.TARGETS,
+        lambda s: 4 * len(files.FILE_SIZES),
+        volumes=lambda s: 3,
+        seconds=4,
+        warm_up_seconds=0,
+    ),
+    "latency": Experiment(
+        files.latency,
+        files.TARGETS,
+        lambda s: 6 * len(files.LATENCY_BLOCKS) * len(files.LATENCY_RTTS_MS),
+        volumes=lambda s: 3,
+        reconnects=lambda s: len(files.LATENCY_RTTS_MS),
+        seconds=2,
+        warm_up_seconds=0.5,
+    ),
 }
 
 
@@ -498,15 +600,18 @@ def _request_systems(settings: Settings) -> int:
     return ("plain" in settings.systems) + len(settings.levels_of((0, 5))) * ("iraid" in settings.systems)
 
 
-
-def timed(experiment: Experiment, settings: Settings, seconds: float | None, warm_up_seconds: float | None) -> tuple[float, float]:
+def timed(
+    experiment: Experiment, settings: Settings, seconds: float | None, warm_up_seconds: float | None
+) -> tuple[float, float]:
     """Measured and warm-up seconds of a cell: as asked for, else as the experiment needs."""
     measured = seconds or experiment.seconds or settings.seconds
     warm_up = experiment.warm_up_seconds if experiment.warm_up_seconds is not None else settings.warm_up_seconds
     return measured, warm_up if warm_up_seconds is None else warm_up_seconds
 
 
-def estimate_seconds(names: list[str], settings: Settings, seconds: float | None, warm_up_seconds: float | None) -> float:
+def estimate_seconds(
+    names: list[str], settings: Settings, seconds: float | None, warm_up_seconds: float | None
+) -> float:
     total: float = SET_UP_SECONDS
     for name in names:
         experiment = EXPERIMENTS[name]
@@ -520,42 +625,95 @@ def parser() -> argparse.ArgumentParser:
     defaults = Settings()
     result = argparse.ArgumentParser(
         description="The papers' experiments, in the lab; figures are a report, not a test.",
-        epilog="experiments:\n" + "\n".join(f"  {name:20} {each.about}" for name, each in EXPERIMENTS.items()) +
-               "\n\nscripts/bench --profile papers takes also --out DIR (tables and plots), --no-deps and --no-build.",
-        formatter_class=argparse.RawDescriptionHelpFormatter)
-    result.add_argument("--only", type=options.names_of(list(EXPERIMENTS), "experiment"), metavar="NAME,NAME",
-                        default=[name for name in EXPERIMENTS if name != "distance-sequential"],
-                        help="these experiments (default: all; distance-sequential is a part of distance)")
-    result.add_argument("--seconds", type=options.seconds, help="measured per cell (default: as each experiment needs, 4 to 30)")
+        epilog="experiments:\n"
+        + "\n".join(f"  {name:20} {each.about}" for name, each in EXPERIMENTS.items())
+        + "\n\nscripts/bench --profile papers takes also --out DIR (tables and plots), --no-deps and --no-build.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    result.add_argument(
+        "--only",
+        type=options.names_of(list(EXPERIMENTS), "experiment"),
+        metavar="NAME,NAME",
+        default=[name for name in EXPERIMENTS if name != "distance-sequential"],
+        help="these experiments (default: all; distance-sequential is a part of distance)",
+    )
+    result.add_argument(
+        "--seconds", type=options.seconds, help="measured per cell (default: as each experiment needs, 4 to 30)"
+    )
     result.add_argument("--warm-up", type=options.seconds, help="before that (default: 2 to 10)")
     result.add_argument("--json", type=options.file_to_write, metavar="FILE", help="rows; written after each cell")
-    result.add_argument("--rtts", type=options.list_of(float, 0, 1000), default=defaults.rtts_ms, help="ms, for distance")
-    result.add_argument("--links", type=options.list_of(float, 1, 100_000), default=defaults.links_mbit, help="Mbit/s, for targets")
-    result.add_argument("--distance-mbit", type=options.rate, default=defaults.distance_mbit, metavar="MBIT",
-                        help="of a link, for distance and what begins with it (default: %(default)g)")
-    result.add_argument("--counts", type=options.list_of(int, 1, 8), default=defaults.counts, help="numbers of targets, for targets")
-    result.add_argument("--depths", type=options.list_of(int, 1, 128), default=defaults.depths, help="for distance-depth")
-    result.add_argument("--depth", type=int, default=defaults.depth, help="commands in flight elsewhere (default: %(default)s)")
-    result.add_argument("--systems", type=options.names_of(list(SYSTEMS), "system"), default=defaults.systems,
-                        help="for distance, distance-depth, request-size, targets, raw-tcp (default: both)")
-    result.add_argument("--levels", type=options.levels, default=defaults.levels, metavar="LEVEL,LEVEL",
-                        help="for request-size and targets (0, 5) and cern (0, 5, 10); default: all")
-    result.add_argument("--front", choices=FRONTS, default=defaults.front,
-                        help="for distance: an initiator over iSCSI, or one in the gateway's kernel (default: %(default)s)")
-    result.add_argument("--unshaped", type=options.throughput, default=0.0, metavar="MB_PER_S",
-                        help="for targets: what the machine moves without shaping (default: it is measured first)")
-    result.add_argument("--cc", choices=CONGESTION_CONTROLS, default=defaults.cc, help="for distance (default: %(default)s)")
-    result.add_argument("--congestion", type=options.names_of(list(CONGESTION_CONTROLS), "congestion control"),
-                        default=defaults.controls, help="for distance-congestion")
+    result.add_argument(
+        "--rtts", type=options.list_of(float, 0, 1000), default=defaults.rtts_ms, help="ms, for distance"
+    )
+    result.add_argument(
+        "--links", type=options.list_of(float, 1, 100_000), default=defaults.links_mbit, help="Mbit/s, for targets"
+    )
+    result.add_argument(
+        "--distance-mbit",
+        type=options.rate,
+        default=defaults.distance_mbit,
+        metavar="MBIT",
+        help="of a link, for distance and what begins with it (default: %(default)g)",
+    )
+    result.add_argument(
+        "--counts", type=options.list_of(int, 1, 8), default=defaults.counts, help="numbers of targets, for targets"
+    )
+    result.add_argument(
+        "--depths", type=options.list_of(int, 1, 128), default=defaults.depths, help="for distance-depth"
+    )
+    result.add_argument(
+        "--depth", type=int, default=defaults.depth, help="commands in flight elsewhere (default: %(default)s)"
+    )
+    result.add_argument(
+        "--systems",
+        type=options.names_of(list(SYSTEMS), "system"),
+        default=defaults.systems,
+        help="for distance, distance-depth, request-size, targets, raw-tcp (default: both)",
+    )
+    result.add_argument(
+        "--levels",
+        type=options.levels,
+        default=defaults.levels,
+        metavar="LEVEL,LEVEL",
+        help="for request-size and targets (0, 5) and cern (0, 5, 10); default: all",
+    )
+    result.add_argument(
+        "--front",
+        choices=FRONTS,
+        default=defaults.front,
+        help="for distance: an initiator over iSCSI, or one in the gateway's kernel (default: %(default)s)",
+    )
+    result.add_argument(
+        "--unshaped",
+        type=options.throughput,
+        default=0.0,
+        metavar="MB_PER_S",
+        help="for targets: what the machine moves without shaping (default: it is measured first)",
+    )
+    result.add_argument(
+        "--cc", choices=CONGESTION_CONTROLS, default=defaults.cc, help="for distance (default: %(default)s)"
+    )
+    result.add_argument(
+        "--congestion",
+        type=options.names_of(list(CONGESTION_CONTROLS), "congestion control"),
+        default=defaults.controls,
+        help="for distance-congestion",
+    )
     return result
 
 
 def head(complete: bool) -> dict[str, Any]:
-    commit = subprocess.run(["git", "-C", ROOT, "rev-parse", "--short", "HEAD"], check=False, capture_output=True,
-                            text=True).stdout.strip()
-    return {"date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"), "commit": commit,
-            "command": " ".join(sys.argv), "machine": f"{platform.release()}, {os.cpu_count()} CPU",
-            "profile": "papers", "complete": complete}
+    commit = subprocess.run(
+        ["git", "-C", ROOT, "rev-parse", "--short", "HEAD"], check=False, capture_output=True, text=True
+    ).stdout.strip()
+    return {
+        "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "commit": commit,
+        "command": " ".join(sys.argv),
+        "machine": f"{platform.release()}, {os.cpu_count()} CPU",
+        "profile": "papers",
+        "complete": complete,
+    }
 
 
 def main(words: list[str]) -> int:
@@ -563,13 +721,27 @@ def main(words: list[str]) -> int:
     if not 1 <= given.depth <= 128:
         print(f"papers: --depth {given.depth} is not in 1..128, what the initiator keeps in flight", file=sys.stderr)
         return 2
-    settings = Settings(rtts_ms=given.rtts, links_mbit=given.links, counts=given.counts, depths=given.depths,
-                        controls=given.congestion, depth=given.depth, systems=given.systems, cc=given.cc,
-                        levels=given.levels, front=given.front, unshaped_mb_per_s=given.unshaped, distance_mbit=given.distance_mbit)
+    settings = Settings(
+        rtts_ms=given.rtts,
+        links_mbit=given.links,
+        counts=given.counts,
+        depths=given.depths,
+        controls=given.congestion,
+        depth=given.depth,
+        systems=given.systems,
+        cc=given.cc,
+        levels=given.levels,
+        front=given.front,
+        unshaped_mb_per_s=given.unshaped,
+        distance_mbit=given.distance_mbit,
+    )
     for name in given.only:
         if EXPERIMENTS[name].cells(settings) == 0:
-            print(f"papers: --only {name}: of --systems {','.join(settings.systems)}, --levels {','.join(map(str, settings.levels))} "
-                  f"and --counts {','.join(map(str, settings.counts))} it has nothing to measure; leave one out", file=sys.stderr)
+            print(
+                f"papers: --only {name}: of --systems {','.join(settings.systems)}, --levels {','.join(map(str, settings.levels))} "
+                f"and --counts {','.join(map(str, settings.counts))} it has nothing to measure; leave one out",
+                file=sys.stderr,
+            )
             return 2
     minutes = estimate_seconds(given.only, settings, given.seconds, given.warm_up) / 60
     print(f"papers: {', '.join(given.only)}; about {minutes:.0f} minutes", flush=True)

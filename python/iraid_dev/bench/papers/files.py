@@ -78,7 +78,11 @@ def cern(run_: Run) -> None:
                 for side in sides:
                     drop_caches()
                     _cell(run_, side, job, name)
-            for name, pattern in (("write, 1.5 MB", "write"), ("read, 1.5 MB", "read"), ("random read, 1.5 MB", "randread")):
+            for name, pattern in (
+                ("write, 1.5 MB", "write"),
+                ("read, 1.5 MB", "read"),
+                ("random read, 1.5 MB", "randread"),
+            ):
                 job = Job(pattern, CERN_REQUEST_BYTES, depth=CERN_DEPTH, seconds=run_.settings.seconds)
                 for side in sides:
                     _cell(run_, side, job, name)
@@ -93,14 +97,36 @@ def _cell(run_: Run, side: Side, job: Job, name: str) -> None:
 def _bonnie(run_: Run, side: Side) -> None:
     with file_system(run_, side.disk, CERN_LINK) as folder, little_memory(BONNIE_FILE_BYTES // 2) as enter:
         mib = BONNIE_FILE_BYTES // MIB
-        words = ["bonnie++", "-d", str(folder), "-s", f"{mib}:{BONNIE_BLOCK_BYTES // KIB}k", "-r", str(mib // 2), "-n", "0", "-f",
-                 "-u", "root", "-q", "-x", "1"]
+        words = [
+            "bonnie++",
+            "-d",
+            str(folder),
+            "-s",
+            f"{mib}:{BONNIE_BLOCK_BYTES // KIB}k",
+            "-r",
+            str(mib // 2),
+            "-n",
+            "0",
+            "-f",
+            "-u",
+            "root",
+            "-q",
+            "-x",
+            "1",
+        ]
         printed = run_load(words, 4 * MARGIN_SECONDS, enter)
     for name, (mb_per_s, cpu_percent) in model.read_bonnie(printed).items():
         job = Job("read" if name == "input" else "write", BONNIE_BLOCK_BYTES, depth=1)
         figure = Figure(mb_per_s, round(mb_per_s * 1e6 / BONNIE_BLOCK_BYTES, 1), 0, 0, 0, 0)
-        run_.note(side.system, side.level, len(side.members), job, figure, {"bonnie_cpu_percent": cpu_percent},
-                  job=f"bonnie++ {name}")
+        run_.note(
+            side.system,
+            side.level,
+            len(side.members),
+            job,
+            figure,
+            {"bonnie_cpu_percent": cpu_percent},
+            job=f"bonnie++ {name}",
+        )
 
 
 def drop_caches() -> None:
@@ -154,15 +180,34 @@ def file_size(run_: Run) -> None:
                     for pattern in ("write", "read"):
                         drop_caches()
                         figure = measure_fio(file_words(folder, pattern, size), pattern, 4 * MARGIN_SECONDS)
-                        run_.note(side.system, side.level, len(side.members), Job(pattern, 64 * KIB, depth=1), figure,
-                                  {"busy_percent": figure.busy_percent}, file_bytes=size)
+                        run_.note(
+                            side.system,
+                            side.level,
+                            len(side.members),
+                            Job(pattern, 64 * KIB, depth=1),
+                            figure,
+                            {"busy_percent": figure.busy_percent},
+                            file_bytes=size,
+                        )
 
 
 def file_words(folder: Path, pattern: str, file_bytes: int) -> list[str]:
     count = FILE_BYTES // file_bytes
-    words = ["fio", f"--name=size{file_bytes // MIB}m", f"--directory={folder}", "--output-format=json", f"--rw={pattern}",
-             f"--bs={64 * KIB}", "--ioengine=psync", "--direct=0", f"--nrfiles={count}", f"--filesize={file_bytes}",
-             f"--size={FILE_BYTES}", "--openfiles=1", "--file_service_type=sequential"]
+    words = [
+        "fio",
+        f"--name=size{file_bytes // MIB}m",
+        f"--directory={folder}",
+        "--output-format=json",
+        f"--rw={pattern}",
+        f"--bs={64 * KIB}",
+        "--ioengine=psync",
+        "--direct=0",
+        f"--nrfiles={count}",
+        f"--filesize={file_bytes}",
+        f"--size={FILE_BYTES}",
+        "--openfiles=1",
+        "--file_service_type=sequential",
+    ]
     # Files that a job of fio lays out beforehand would be there already when they are timed.
     return words + (["--create_on_open=1", "--fallocate=none", "--fsync_on_close=1"] if pattern == "write" else [])
 

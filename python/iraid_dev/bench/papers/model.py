@@ -25,10 +25,22 @@ RAID_UTILISATION = {10: 0.72, 1000: 0.12}  # Mbit/s -> share of the link in use
 LAYERS_TUNED_MB = {8: 80.0, 16: 46.0, 32: 24.0, 64: 12.0}
 LAYERS_BLOCK_BYTES = 10_000_000
 LAYERS_GAIN_AT_32_MS = 4.0  # tuned against default
-LAYERS_DEFAULT = {"InitialR2T": "Yes", "ImmediateData": "No", "FirstBurstLength": "65536", "MaxBurstLength": "262144",
-                  "MaxRecvDataSegmentLength": "8192", "MaxXmitDataSegmentLength": "131072"}
-LAYERS_TUNED = {"InitialR2T": "No", "ImmediateData": "Yes", "FirstBurstLength": "1048576", "MaxBurstLength": "1048576",
-                "MaxRecvDataSegmentLength": "262144", "MaxXmitDataSegmentLength": "262144"}
+LAYERS_DEFAULT = {
+    "InitialR2T": "Yes",
+    "ImmediateData": "No",
+    "FirstBurstLength": "65536",
+    "MaxBurstLength": "262144",
+    "MaxRecvDataSegmentLength": "8192",
+    "MaxXmitDataSegmentLength": "131072",
+}
+LAYERS_TUNED = {
+    "InitialR2T": "No",
+    "ImmediateData": "Yes",
+    "FirstBurstLength": "1048576",
+    "MaxBurstLength": "1048576",
+    "MaxRecvDataSegmentLength": "262144",
+    "MaxXmitDataSegmentLength": "262144",
+}
 
 # cern: MB/s of Linux' software RAID on six disks; 10 is their 0+1.  CPU load 8 to 25 % (level 0), 7 to 30 % (5).
 CERN_JOBS = ("block output", "block input", "write, 1.5 MB", "read, 1.5 MB", "random read, 1.5 MB")
@@ -105,8 +117,11 @@ def host_bound(links: int, rate_mbit: float, unshaped_mb_per_s: float) -> bool:
 def shares_of_level_0(mb_per_s: Mapping[int, Mapping[str, float]]) -> dict[int, dict[str, float]]:
     """cern: what each level has of level 0, job by job; only jobs that both have."""
     base = mb_per_s.get(0, {})
-    return {level: {job: value / base[job] for job, value in jobs.items() if base.get(job)}
-            for level, jobs in mb_per_s.items() if level != 0}
+    return {
+        level: {job: value / base[job] for job, value in jobs.items() if base.get(job)}
+        for level, jobs in mb_per_s.items()
+        if level != 0
+    }
 
 
 def read_bonnie(text: str) -> dict[str, tuple[float, float]]:
@@ -117,6 +132,8 @@ def read_bonnie(text: str) -> dict[str, tuple[float, float]]:
     found = {}
     for name, column in BONNIE_COLUMNS.items():
         if line[column] == BONNIE_TOO_QUICK:
-            raise ValueError(f"bonnie++ was through with {name} in less than half a second and gives no figure: its file is too small")
+            raise ValueError(
+                f"bonnie++ was through with {name} in less than half a second and gives no figure: its file is too small"
+            )
         found[name] = (round(int(line[column]) * 1024 / MB, 2), float(line[column + 1]))
     return found

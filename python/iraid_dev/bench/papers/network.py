@@ -123,8 +123,11 @@ class Network:
         self.link = Link()
 
     def __enter__(self) -> Network:
-        for module in ("veth", "sch_netem", *(f"tcp_{name}" for name in CONGESTION_CONTROLS
-                                              if name not in ("reno", "cubic"))):
+        for module in (
+            "veth",
+            "sch_netem",
+            *(f"tcp_{name}" for name in CONGESTION_CONTROLS if name not in ("reno", "cubic")),
+        ):
             run("modprobe", module)
         try:
             for number in range(self.count):
@@ -187,6 +190,7 @@ class Network:
             # By default a connection that was silent for an RTO (280 ms at RTT 64) begins with ten segments again.  Commands
             # come in bursts, so on a long link a volume took 15 s to get going (run).
             set_sysctl("net.ipv4.tcp_slow_start_after_idle", "0" if bytes_max else "1")
+
         self._everywhere(action)
         set_sysctl("net.core.netdev_max_backlog", str(LIMIT_PACKETS))  # between the two ends of a link; 1000 by default
         for name in ("rmem_max", "wmem_max"):  # of those that ask for a size; for all namespaces

@@ -20,6 +20,7 @@ def list_of(kind: Callable[[str], Any], low: float, high: float) -> Callable[[st
             if not low <= value <= high:
                 raise argparse.ArgumentTypeError(f"{value:g} is not in {low:g}..{high:g}")
         return values
+
     return parse
 
 
@@ -30,6 +31,7 @@ def names_of(known: list[str], what: str) -> Callable[[str], list[str]]:
             if name not in known:
                 raise argparse.ArgumentTypeError(f"there is no {what} '{name}'; there are {', '.join(known)}")
         return names
+
     return parse
 
 
@@ -37,7 +39,9 @@ def levels(text: str) -> list[int]:
     words = text.split(",")
     for word in words:
         if word not in map(str, LEVELS):
-            raise argparse.ArgumentTypeError(f"'{word}' is no level of these experiments; there are {', '.join(map(str, LEVELS))}")
+            raise argparse.ArgumentTypeError(
+                f"'{word}' is no level of these experiments; there are {', '.join(map(str, LEVELS))}"
+            )
     return [int(word) for word in words]
 
 
@@ -47,7 +51,9 @@ def throughput(text: str) -> float:
     except ValueError:
         value = 0
     if not 0 < value < 1e6:
-        raise argparse.ArgumentTypeError(f"'{text}' is no throughput in MB/s; an earlier run's rows have it as unshaped_mb_per_s")
+        raise argparse.ArgumentTypeError(
+            f"'{text}' is no throughput in MB/s; an earlier run's rows have it as unshaped_mb_per_s"
+        )
     return value
 
 

@@ -74,8 +74,16 @@ class Job:
     buffered: bool = False  # `size_bytes` once, through the page cache, as bonnie++ does it; with an fsync at its end
 
     def words(self, path: str) -> list[str]:
-        words = ["fio", "--name=papers", f"--filename={path}", "--output-format=json", f"--rw={self.pattern}",
-                 f"--bs={self.block_bytes}", "--norandommap", "--randrepeat=0"]
+        words = [
+            "fio",
+            "--name=papers",
+            f"--filename={path}",
+            "--output-format=json",
+            f"--rw={self.pattern}",
+            f"--bs={self.block_bytes}",
+            "--norandommap",
+            "--randrepeat=0",
+        ]
         if self.buffered:
             words += ["--ioengine=psync", "--direct=0", f"--size={self.size_bytes}"]
             return words + ["--end_fsync=1"] * ("write" in self.pattern)
@@ -114,18 +122,28 @@ def figure_of(output: dict, way: str, busy_percent: float, cpu_seconds: float | 
 
     def ms(key: str) -> float:
         return round(percentile.get(key, 0) / 1e6, 3)
+
     per_gib = percent = None
     if cpu_seconds is not None and side["io_bytes"] and side["runtime"]:
         per_gib = round(cpu_seconds * GIB / side["io_bytes"], 3)
         percent = round(100 * cpu_seconds / (side["runtime"] / 1e3) / (os.cpu_count() or 1), 1)
-    return Figure(round(side["bw_bytes"] / 1e6, 2), round(side["iops"], 1), ms("50.000000"), ms("99.000000"),
-                  ms("99.900000"), round(busy_percent, 1), per_gib, percent)
+    return Figure(
+        round(side["bw_bytes"] / 1e6, 2),
+        round(side["iops"], 1),
+        ms("50.000000"),
+        ms("99.000000"),
+        ms("99.900000"),
+        round(busy_percent, 1),
+        per_gib,
+        percent,
+    )
 
 
 def measure(disk: Disk, job: Job) -> Figure:
     seconds_max = job.seconds + job.warm_up_seconds + 4 * MARGIN_SECONDS
-    return measure_fio(job.words(disk.path), "write" if "write" in job.pattern else "read", seconds_max,
-                       warm=job.warm_up_seconds == 0)
+    return measure_fio(
+        job.words(disk.path), "write" if "write" in job.pattern else "read", seconds_max, warm=job.warm_up_seconds == 0
+    )
 
 
 def measure_fio(words: list[str], way: str, seconds_max: float, *, warm: bool = True) -> Figure:
@@ -136,14 +154,21 @@ def measure_fio(words: list[str], way: str, seconds_max: float, *, warm: bool = 
     after = busy_and_all_ticks()
     spent = processor.spent(tasks_before, processor.snapshot()).seconds if warm else None
     busy = 100 * (after[0] - before[0]) / max(1, after[1] - before[1])
-    return figure_of(json.loads(printed[printed.index("{"):]), way, busy, spent)
+    return figure_of(json.loads(printed[printed.index("{") :]), way, busy, spent)
 
 
 def run_load(words: list[str], seconds_max: float, enter: Callable[[], object] | None = None) -> str:
     """What it printed; enter: called in the new process first."""
     try:
-        done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
-                              timeout=seconds_max, preexec_fn=enter)
+        done = subprocess.run(
+            words,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=seconds_max,
+            preexec_fn=enter,
+        )
     except subprocess.TimeoutExpired as error:
         raise StackError(f"{' '.join(words)}: not done after {error.timeout:.0f} s") from None
     if done.returncode != 0:
@@ -192,8 +217,10 @@ class Watch:
         pairs = list(zip(self._samples, self._samples[1:]))
         rate = self._network.link.rate_mbit
         if pairs and rate:
-            used = max(statistics.median((after[1][way] - before[1][way]) / (after[0] - before[0])
-                                         for before, after in pairs) for way in (0, 1))
+            used = max(
+                statistics.median((after[1][way] - before[1][way]) / (after[0] - before[0]) for before, after in pairs)
+                for way in (0, 1)
+            )
             result["utilisation"] = round(used / (rate * 1e6 / 8) / len(self._members), 3)
         if self._windows:
             for key in ("cwnd", "rtt"):
@@ -211,7 +238,11 @@ def windows_of(text: str, addresses: list[str]) -> list[dict[str, float]]:
         if not any(f" {address}:" in line for address in addresses):
             continue
         one: dict[str, float] = {}
-        for key, pattern in (("cwnd", r"\bcwnd:(\d+)"), ("rtt", r"\brtt:([\d.]+)/"), ("retransmitted", r"\bretrans:\d+/(\d+)")):
+        for key, pattern in (
+            ("cwnd", r"\bcwnd:(\d+)"),
+            ("rtt", r"\brtt:([\d.]+)/"),
+            ("retransmitted", r"\bretrans:\d+/(\d+)"),
+        ):
             matched = re.search(pattern, line)
             if matched:
                 one[key] = float(matched[1])
@@ -251,8 +282,9 @@ class Rig:
 
     def __init__(self, count: int, member_bytes: int, parameters: dict[str, str] | None = None):
         self.network = Network(count)
-        self.targets = NetworkTargets(MEMORY / "papers", count, member_bytes, parameters=parameters,
-                                      attributes={"default_cmdsn_depth": "128"})
+        self.targets = NetworkTargets(
+            MEMORY / "papers", count, member_bytes, parameters=parameters, attributes={"default_cmdsn_depth": "128"}
+        )
         self.gateway = Gateway(Runner(LOG))
 
     def __enter__(self) -> Rig:
@@ -271,8 +303,12 @@ class Rig:
 
     def close(self) -> None:
         faults = []
-        for action in (lambda: self.gateway.remove(list(self.gateway.volumes)), self.gateway.runner.stop,
-                       self.targets.close, self.network.close):
+        for action in (
+            lambda: self.gateway.remove(list(self.gateway.volumes)),
+            self.gateway.runner.stop,
+            self.targets.close,
+            self.network.close,
+        ):
             try:
                 action()
             except Exception as error:  # noqa: BLE001 - the rest has to go all the same
@@ -317,13 +353,18 @@ class Rig:
         """The LUN of an exported volume for this machine, without iSCSI in front of it: an initiator inside the gateway, as
         the paper's was.  It spares the processor what an initiator elsewhere would do elsewhere."""
         run("modprobe", "tcm_loop")
-        storage = next(each for each in rtslib.RTSRoot().storage_objects
-                       if each.plugin == "user" and each.config == f"iraid/{volume.name}")
+        storage = next(
+            each
+            for each in rtslib.RTSRoot().storage_objects
+            if each.plugin == "user" and each.config == f"iraid/{volume.name}"
+        )
         target = rtslib.Target(rtslib.FabricModule("loopback"))
         try:
             rtslib.LUN(rtslib.TPG(target, 1), 0, storage_object=storage)
             address = (LOOPBACK / target.wwn / "tpgt_1/address").read_text().strip()
-            devices = wait_for(lambda: list((SCSI_DEVICES / f"{address}:0/device/block").glob("*")), f"the disk at {address}")
+            devices = wait_for(
+                lambda: list((SCSI_DEVICES / f"{address}:0/device/block").glob("*")), f"the disk at {address}"
+            )
             yield Disk("", "", f"/dev/{devices[0].name}")
         finally:
             target.delete()
@@ -339,7 +380,15 @@ class Rig:
 
     def zero(self, number: int) -> None:
         """What was on a target is gone.  Its LUN must be in use by nobody."""
-        run("fallocate", "--punch-hole", "--offset", "0", "--length", str(self.targets.size_bytes), self.targets.backing(number))
+        run(
+            "fallocate",
+            "--punch-hole",
+            "--offset",
+            "0",
+            "--length",
+            str(self.targets.size_bytes),
+            self.targets.backing(number),
+        )
 
     @contextmanager
     def md(self, level: int, members: list[int]) -> Iterator[Disk]:

@@ -41,8 +41,24 @@ def main(words: list[str]) -> int:
     with tempfile.TemporaryDirectory(prefix="iraid-papers-") as name:
         rows = Path(name, "papers.json")
         status = subprocess.run(
-            [SCRIPTS / "lab", "--timeout", str(LAB_SECONDS_MAX), "--share", name, "--",
-             PYTHON, "-B", "-u", PROGRAM, *others, "--json", rows], check=False, env=os.environ).returncode
+            [
+                SCRIPTS / "lab",
+                "--timeout",
+                str(LAB_SECONDS_MAX),
+                "--share",
+                name,
+                "--",
+                PYTHON,
+                "-B",
+                "-u",
+                PROGRAM,
+                *others,
+                "--json",
+                rows,
+            ],
+            check=False,
+            env=os.environ,
+        ).returncode
         if not rows.exists():  # it says why itself
             return status or 1
         if given.json:

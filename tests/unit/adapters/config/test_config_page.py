@@ -38,10 +38,18 @@ def facts(key):
     if key["key"] == "initiator":  # it depends on the gateway
         return "initiator name; default iqn.2026-01.org.iraid:HOST-GATEWAYID:NAME; applied by: next start"
     bounds = f"{key['min']} to {key['max']}" if key["max"] else None
-    return "; ".join(fact for fact in (
-        {"uuid": "UUID"}.get(key["type"], key["type"]), "required" if key["required"] else None,
-        "list" if key["repeated"] else None, f"default {key['default']}" if key["default"] else None,
-        f"{bounds} of them" if bounds and key["repeated"] else bounds, f"applied by: {key['applies']}") if fact)
+    return "; ".join(
+        fact
+        for fact in (
+            {"uuid": "UUID"}.get(key["type"], key["type"]),
+            "required" if key["required"] else None,
+            "list" if key["repeated"] else None,
+            f"default {key['default']}" if key["default"] else None,
+            f"{bounds} of them" if bounds and key["repeated"] else bounds,
+            f"applied by: {key['applies']}",
+        )
+        if fact
+    )
 
 
 @pytest.mark.parametrize("name", SECTIONS)
@@ -52,7 +60,9 @@ def test_the_page_has_every_key_with_its_facts_and_no_other(keys, name):
 
 
 def test_the_page_names_the_defaults_of_all_volumes(keys):
-    assert set(re.findall(r"\*(\w+)\*", section("[volumes]"))) == {key["key"] for key in keys if key["section"] == "volumes"}
+    assert set(re.findall(r"\*(\w+)\*", section("[volumes]"))) == {
+        key["key"] for key in keys if key["section"] == "volumes"
+    }
 
 
 def in_sample(name):

@@ -20,8 +20,7 @@ RUNNER = shutil.which("tcmu-runner")
 
 
 def symbols(library: Path | str, *options: str) -> set[str]:
-    done = subprocess.run(["nm", "-D", *options, str(library)], capture_output=True, text=True,
-                          check=True)
+    done = subprocess.run(["nm", "-D", *options, str(library)], capture_output=True, text=True, check=True)
     return {line.split()[-1].split("@")[0] for line in done.stdout.splitlines()}
 
 

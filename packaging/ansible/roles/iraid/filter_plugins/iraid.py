@@ -25,11 +25,14 @@ DEVICES_MAX = 40
 CHUNK_MIN, CHUNK_MAX = 4096, 1 << 20
 RATE_MIN = 64 << 10
 # Keys of a volume's file that are not set there.
-OWN_KEYS = {"member": "the handler's: write members and spares", "uuid": "the handler's: take it out",
-            "initiator": "written at creation: write initiator beside settings",
-            "chap_file": "the role's: write chap beside settings",
-            "sync_rate_min": "iraid set's: write rate_min beside settings",
-            "sync_rate_max": "iraid set's: write rate_max beside settings"}
+OWN_KEYS = {
+    "member": "the handler's: write members and spares",
+    "uuid": "the handler's: take it out",
+    "initiator": "written at creation: write initiator beside settings",
+    "chap_file": "the role's: write chap beside settings",
+    "sync_rate_min": "iraid set's: write rate_min beside settings",
+    "sync_rate_max": "iraid set's: write rate_max beside settings",
+}
 
 
 class Problems(list):
@@ -64,8 +67,10 @@ def gateway_problems(given):
     for index, entry in enumerate(given["replace"]):
         where = f"iraid_replace[{index}]"
         if entry.get("volume") not in seen_names:
-            problems.append(f"{where}.volume: '{entry.get('volume')}' is not in iraid_volumes: it has "
-                            f"{', '.join(sorted(map(str, seen_names))) or 'none'}")
+            problems.append(
+                f"{where}.volume: '{entry.get('volume')}' is not in iraid_volumes: it has "
+                f"{', '.join(sorted(map(str, seen_names))) or 'none'}"
+            )
         for key in ("old", "new"):
             problems.check(f"{where}.{key}", names.member, entry.get(key))
     return list(problems)
@@ -73,9 +78,11 @@ def gateway_problems(given):
 
 def _check_absent(where, volume, confirmed, problems):
     if volume.get("name") not in confirmed:
-        problems.append(f"{where}.state: absent destroys all data of the volume: confirm it with its name "
-                        f"(-e '{{\"iraid_confirm_delete\": [\"{volume.get('name')}\"]}}'); to keep the volume, "
-                        "remove it from iraid_volumes")
+        problems.append(
+            f"{where}.state: absent destroys all data of the volume: confirm it with its name "
+            f'(-e \'{{"iraid_confirm_delete": ["{volume.get("name")}"]}}\'); to keep the volume, '
+            "remove it from iraid_volumes"
+        )
 
 
 def _check_volume(where, volume, seen, problems):
@@ -85,8 +92,10 @@ def _check_volume(where, volume, seen, problems):
     if not least <= len(members) <= most:
         problems.append(f"{where}.members: there are {len(members)}, but level {level} needs {least} to {most}")
     if len(members) + len(spares) > DEVICES_MAX:
-        problems.append(f"{where}.spares: {len(members)} members and {len(spares)} spares are more than {DEVICES_MAX} "
-                        "devices: remove some")
+        problems.append(
+            f"{where}.spares: {len(members)} members and {len(spares)} spares are more than {DEVICES_MAX} "
+            "devices: remove some"
+        )
     if spares and level == 0:
         problems.append(f"{where}.spares: level 0 has no redundancy, so a spare can't be filled: remove them")
     for key, devices in (("members", members), ("spares", spares)):
@@ -145,8 +154,10 @@ def _check_export(where, export, problems):
         for number, value in enumerate(export.get(key) or []):
             problems.check(f"{where}.{key}[{number}]", parse, value)
     if not export.get("initiators") and not export.get("demo_mode"):
-        problems.append(f"{where}.initiators: no initiator may use the volume: name the initiators "
-                        "(/etc/iscsi/initiatorname.iscsi), or write demo_mode: true, which lets any initiator log in")
+        problems.append(
+            f"{where}.initiators: no initiator may use the volume: name the initiators "
+            "(/etc/iscsi/initiatorname.iscsi), or write demo_mode: true, which lets any initiator log in"
+        )
     _check_chap(f"{where}.chap", export.get("chap"), problems)
 
 
@@ -165,8 +176,10 @@ def backend_problems(given):
             for number, value in enumerate(target.get(key) or []):
                 problems.check(f"{where}.{key}[{number}]", parse, value)
         if not (target.get("initiators") or target.get("addresses") or target.get("open_to_all")):
-            problems.append(f"{where}.initiators: no initiator may use the target: name the gateways' initiators, or write "
-                            "open_to_all: true")
+            problems.append(
+                f"{where}.initiators: no initiator may use the target: name the gateways' initiators, or write "
+                "open_to_all: true"
+            )
         _check_chap(f"{where}.chap", target.get("chap"), problems)
         (_check_tgt if given["kind"] == "tgt" else _check_lio)(where, target, given, problems)
     return list(problems)
@@ -190,19 +203,25 @@ def _check_lio(where, target, _given, problems):
 
 def _check_tgt(where, target, given, problems):
     if target.get("portals"):
-        problems.append(f"{where}.portals: tgt listens on all addresses for all of its targets: remove them, and "
-                        "write addresses, those of the gateways")
+        problems.append(
+            f"{where}.portals: tgt listens on all addresses for all of its targets: remove them, and "
+            "write addresses, those of the gateways"
+        )
     chap = target.get("chap")
     if not chap:
         return
     if not given["tgt_secrets_shown"]:
-        problems.append(f"{where}.chap: tgt passes secrets to its own tools on their command line, where every user of "
-                        "the host can see them for a moment, at each start: use iraid_backend_kind: lio, or accept "
-                        "that with iraid_backend_tgt_secrets_shown: true")
+        problems.append(
+            f"{where}.chap: tgt passes secrets to its own tools on their command line, where every user of "
+            "the host can see them for a moment, at each start: use iraid_backend_kind: lio, or accept "
+            "that with iraid_backend_tgt_secrets_shown: true"
+        )
     for key in ("user", "secret"):
         if set(" #<>\\$\"'") & set(str(chap.get(key))):
-            problems.append(f"{where}.chap.{key}: has one of blank # < > \\ $ \" ', which tgt's configuration does not allow: "
-                            "choose another one")
+            problems.append(
+                f"{where}.chap.{key}: has one of blank # < > \\ $ \" ', which tgt's configuration does not allow: "
+                "choose another one"
+            )
 
 
 def volume_arguments(volumes, config_dir, replace, confirm_delete, confirm_overwrite):
@@ -212,8 +231,9 @@ def volume_arguments(volumes, config_dir, replace, confirm_delete, confirm_overw
         export = dict(volume.get("export") or {})
         shown = {key: value for key, value in volume.items() if key not in ("chap", "export")}
         shown["chap_file"] = secret_path(config_dir, volume["name"]) if volume.get("chap") else None
-        shown["replace"] = [{"old": one["old"], "new": one["new"]} for one in replace
-                            if one["volume"] == volume["name"]]
+        shown["replace"] = [
+            {"old": one["old"], "new": one["new"]} for one in replace if one["volume"] == volume["name"]
+        ]
         shown["confirm_delete"] = volume["name"] in confirm_delete
         shown["confirm_overwrite"] = volume["name"] in confirm_overwrite
         export["chap_file"] = export_path(config_dir, volume["name"]) if export.pop("chap", None) else None
@@ -243,9 +263,14 @@ def secret_files(volumes, spares, config_dir):
 
 
 def spare_arguments(spares, config_dir):
-    return [{"device": spare["device"], "initiator": spare.get("initiator"),
-             "chap_file": spare_path(config_dir, index) if spare.get("chap") else None}
-            for index, spare in enumerate(spares)]
+    return [
+        {
+            "device": spare["device"],
+            "initiator": spare.get("initiator"),
+            "chap_file": spare_path(config_dir, index) if spare.get("chap") else None,
+        }
+        for index, spare in enumerate(spares)
+    ]
 
 
 def secret_path(config_dir, name):
@@ -263,6 +288,10 @@ def spare_path(config_dir, index):
 
 class FilterModule:
     def filters(self):
-        return {"iraid_gateway_problems": gateway_problems, "iraid_backend_problems": backend_problems,
-                "iraid_volume_arguments": volume_arguments, "iraid_secret_files": secret_files,
-                "iraid_spare_arguments": spare_arguments}
+        return {
+            "iraid_gateway_problems": gateway_problems,
+            "iraid_backend_problems": backend_problems,
+            "iraid_volume_arguments": volume_arguments,
+            "iraid_secret_files": secret_files,
+            "iraid_spare_arguments": spare_arguments,
+        }

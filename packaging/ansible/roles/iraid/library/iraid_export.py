@@ -106,13 +106,17 @@ def strangers(given, answer):
     where = f"/iscsi/{answer['iqn']}/tpg1"
     for one in answer.get("initiators", ()):
         if not given["demo_mode"] and one not in known:
-            texts.append(f"initiator {one} has an ACL in {answer['iqn']}, but it is not in the inventory; to remove "
-                         f"it: targetcli {where}/acls delete {one}; targetcli saveconfig")
+            texts.append(
+                f"initiator {one} has an ACL in {answer['iqn']}, but it is not in the inventory; to remove "
+                f"it: targetcli {where}/acls delete {one}; targetcli saveconfig"
+            )
     ports = {listen(one) for one in given["portals"]}
     for one in answer.get("portals", ()):
         if ports and listen(one) not in ports:
-            texts.append(f"target {answer['iqn']} listens on {one}, which is not in the inventory; to remove it: "
-                         f"targetcli {where}/portals delete {' '.join(one.rsplit(':', 1))}; targetcli saveconfig")
+            texts.append(
+                f"target {answer['iqn']} listens on {one}, which is not in the inventory; to remove it: "
+                f"targetcli {where}/portals delete {' '.join(one.rsplit(':', 1))}; targetcli saveconfig"
+            )
     return texts
 
 
@@ -125,8 +129,10 @@ def not_there_yet(module, given):
 def run(module):
     given = module.params
     if given["state"] == "present" and not given["iqn"]:
-        module.fail_json(msg=f"export of volume {given['name']}: iqn is missing: give the name of the target that "
-                             "initiators will see")
+        module.fail_json(
+            msg=f"export of volume {given['name']}: iqn is missing: give the name of the target that "
+            "initiators will see"
+        )
     try:
         answer = Iraid(module, given["command"]).run(*words_of(given, module.check_mode))
     except Absent:

@@ -57,10 +57,16 @@ from ansible.module_utils.iraid.names import member
 from ansible.module_utils.iraid.shown import diff
 
 ARGUMENTS = {
-    "spares": {"type": "list", "elements": "dict", "required": True, "options": {
-        "device": {"type": "str", "required": True},
-        "chap_file": {"type": "path"},
-        "initiator": {"type": "str"}}},
+    "spares": {
+        "type": "list",
+        "elements": "dict",
+        "required": True,
+        "options": {
+            "device": {"type": "str", "required": True},
+            "chap_file": {"type": "path"},
+            "initiator": {"type": "str"},
+        },
+    },
     "overwrite": {"type": "bool", "default": False},
     "command": {"type": "str", "default": "iraid"},
 }

@@ -91,11 +91,20 @@ from ansible.module_utils.iraid.shown import diff
 
 ARGUMENTS = {
     "iqn": {"type": "str", "required": True},
-    "luns": {"type": "list", "elements": "dict", "required": True, "options": {
-        "device": {"type": "path"}, "file": {"type": "path"}, "size": {"type": "str"},
-        "write_back": {"type": "bool", "default": True}},
-        "mutually_exclusive": [("device", "file")], "required_one_of": [("device", "file")],
-        "required_by": {"file": ("size",)}},
+    "luns": {
+        "type": "list",
+        "elements": "dict",
+        "required": True,
+        "options": {
+            "device": {"type": "path"},
+            "file": {"type": "path"},
+            "size": {"type": "str"},
+            "write_back": {"type": "bool", "default": True},
+        },
+        "mutually_exclusive": [("device", "file")],
+        "required_one_of": [("device", "file")],
+        "required_by": {"file": ("size",)},
+    },
     "portals": {"type": "list", "elements": "str", "default": []},
     "initiators": {"type": "list", "elements": "str", "default": []},
     "open_to_all": {"type": "bool", "default": False},
@@ -177,13 +186,27 @@ class Lio:
 
 def wanted(given):
     name = iqn(given["iqn"])
-    luns = [lio_plan.Backing(lio_plan.storage_name(name, index), one["device"], one["file"],
-                             size(one["size"]) if one["size"] else 0, one["write_back"])
-            for index, one in enumerate(given["luns"])]
+    luns = [
+        lio_plan.Backing(
+            lio_plan.storage_name(name, index),
+            one["device"],
+            one["file"],
+            size(one["size"]) if one["size"] else 0,
+            one["write_back"],
+        )
+        for index, one in enumerate(given["luns"])
+    ]
     return lio_plan.Target(
-        iqn=name, luns=tuple(luns), portals=tuple(given["portals"]), initiators=tuple(given["initiators"]),
-        user=given["user"], secret=given["secret"], open_to_all=given["open_to_all"], parameters=given["parameters"],
-        queue_depth=given["queue_depth"])
+        iqn=name,
+        luns=tuple(luns),
+        portals=tuple(given["portals"]),
+        initiators=tuple(given["initiators"]),
+        user=given["user"],
+        secret=given["secret"],
+        open_to_all=given["open_to_all"],
+        parameters=given["parameters"],
+        queue_depth=given["queue_depth"],
+    )
 
 
 def saved(path):
@@ -205,8 +228,9 @@ def save(path, want, running):
 def run(module):
     want = wanted(module.params)
     if not want.initiators and not want.open_to_all:
-        raise lio_plan.Refused("no initiator may use it: give initiators, the names of the gateways, or "
-                               "open_to_all: true")
+        raise lio_plan.Refused(
+            "no initiator may use it: give initiators, the names of the gateways, or open_to_all: true"
+        )
     short = backing.short_files(want.luns)
     changes = [f"file {path} of {size_bytes} bytes" for path, size_bytes in short]
     try:
@@ -214,8 +238,10 @@ def run(module):
         import rtslib_fb.root
     except ImportError:
         if not module.check_mode:
-            raise lio_plan.Refused("python3-rtslib-fb is not installed here: apt install python3-rtslib-fb, or let the "
-                                   "role do it (iraid_backend_install)") from None
+            raise lio_plan.Refused(
+                "python3-rtslib-fb is not installed here: apt install python3-rtslib-fb, or let the "
+                "role do it (iraid_backend_install)"
+            ) from None
         module.warn("LIO's tools are not installed yet: check mode assumes that nothing is configured")
         changes += [step.text for step in lio_plan.plan_target(want, {}).steps]
         return module.exit_json(changed=True, changes=changes, diff=diff([], changes))
@@ -236,8 +262,11 @@ def run(module):
             try:
                 lio.apply(step)
             except (rtslib_fb.RTSLibError, OSError) as error:
-                module.fail_json(msg=f"LIO refused: {step.text}: {error}: see dmesg | tail; earlier steps stay, and "
-                                     "the next run continues from there", changes=changes)
+                module.fail_json(
+                    msg=f"LIO refused: {step.text}: {error}: see dmesg | tail; earlier steps stay, and "
+                    "the next run continues from there",
+                    changes=changes,
+                )
         if save(file, want, lio.dump()) and not changes:
             changes.append(f"target {want.iqn} in {file}")
     return module.exit_json(changed=bool(changes), changes=changes, diff=diff([], changes))

@@ -56,10 +56,17 @@ from ansible.module_utils.iraid import files
 from ansible.module_utils.iraid.names import secret_text
 
 ARGUMENTS = {
-    "files": {"type": "list", "elements": "dict", "required": True, "no_log": False, "options": {
-        "path": {"type": "path", "required": True},
-        "user": {"type": "str", "required": True},
-        "secret": {"type": "str", "required": True, "no_log": True}}},
+    "files": {
+        "type": "list",
+        "elements": "dict",
+        "required": True,
+        "no_log": False,
+        "options": {
+            "path": {"type": "path", "required": True},
+            "user": {"type": "str", "required": True},
+            "secret": {"type": "str", "required": True, "no_log": True},
+        },
+    },
 }
 
 
@@ -68,8 +75,12 @@ def is_right(path, text):
         status = path.lstat()
     except FileNotFoundError:
         return False
-    return (stat.S_ISREG(status.st_mode) and stat.S_IMODE(status.st_mode) == 0o600
-            and status.st_uid == os.geteuid() and path.read_text() == text)
+    return (
+        stat.S_ISREG(status.st_mode)
+        and stat.S_IMODE(status.st_mode) == 0o600
+        and status.st_uid == os.geteuid()
+        and path.read_text() == text
+    )
 
 
 def main():

@@ -75,8 +75,11 @@ def wanted_keys(given):
         for section, keys in sections.items():
             if section not in SECTIONS or not isinstance(keys, dict):
                 raise ValueError(f"settings.{section}: write keys below {', '.join(SECTIONS)}")
-    return [(section, key, lines(f"{section}.{key}", value))
-            for section, keys in sections.items() for key, value in keys.items()]
+    return [
+        (section, key, lines(f"{section}.{key}", value))
+        for section, keys in sections.items()
+        for key, value in keys.items()
+    ]
 
 
 def lines(where, value):
@@ -99,8 +102,9 @@ def check(module, iraid, path, text):
         files.write(copy, text)
         faults = iraid.run("config", "check", environment={"IRAID_CONFIG_DIR": folder})["faults"]
         if faults:
-            module.fail_json(msg="; ".join(
-                f"{path}:{one['line']}: {one['key']}: {one['what']}; {one['remedy']}" for one in faults))
+            module.fail_json(
+                msg="; ".join(f"{path}:{one['line']}: {one['key']}: {one['what']}; {one['remedy']}" for one in faults)
+            )
 
 
 def content(path):
@@ -154,8 +158,10 @@ def change(module, iraid, path, volume):
                     raise
         if text == before or module.check_mode or replace(path, before, text, lock):
             return before, text
-    raise ValueError(f"{path} was changed by another program in each of {TRIES_MAX} attempts: see which one (iraid events), "
-                     "and run this again")
+    raise ValueError(
+        f"{path} was changed by another program in each of {TRIES_MAX} attempts: see which one (iraid events), "
+        "and run this again"
+    )
 
 
 def run(module):
@@ -168,8 +174,11 @@ def run(module):
     result = {"changed": text != before, "diff": {"before": before, "after": text}, "pending": []}
     if text != before and not module.check_mode:
         reloaded = reload(module, iraid, volume)
-        result["pending"] = [f"{one['name']}: {change['key']}: {change['remedy']}"
-                             for one in reloaded.get("volumes", ()) for change in one.get("pending", ())]
+        result["pending"] = [
+            f"{one['name']}: {change['key']}: {change['remedy']}"
+            for one in reloaded.get("volumes", ())
+            for change in one.get("pending", ())
+        ]
         for text in result["pending"]:
             module.warn(f"not applied yet: volume {text}")
     module.exit_json(**result)

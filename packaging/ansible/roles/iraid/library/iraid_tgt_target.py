@@ -92,11 +92,20 @@ from ansible.module_utils.iraid.shown import diff
 
 ARGUMENTS = {
     "iqn": {"type": "str", "required": True},
-    "luns": {"type": "list", "elements": "dict", "required": True, "options": {
-        "device": {"type": "path"}, "file": {"type": "path"}, "size": {"type": "str"},
-        "write_back": {"type": "bool", "default": True}},
-        "mutually_exclusive": [("device", "file")], "required_one_of": [("device", "file")],
-        "required_by": {"file": ("size",)}},
+    "luns": {
+        "type": "list",
+        "elements": "dict",
+        "required": True,
+        "options": {
+            "device": {"type": "path"},
+            "file": {"type": "path"},
+            "size": {"type": "str"},
+            "write_back": {"type": "bool", "default": True},
+        },
+        "mutually_exclusive": [("device", "file")],
+        "required_one_of": [("device", "file")],
+        "required_by": {"file": ("size",)},
+    },
     "initiators": {"type": "list", "elements": "str", "default": []},
     "addresses": {"type": "list", "elements": "str", "default": []},
     "open_to_all": {"type": "bool", "default": False},
@@ -111,8 +120,9 @@ def running_targets(module):
     """{iqn: in use}; raises Refused if tgtd does not answer."""
     status, out, err = module.run_command(["tgtadm", "--lld", "iscsi", "--mode", "target", "--op", "show"])
     if status != 0:
-        raise lio_plan.Refused(f"tgtd does not answer ({err.strip() or out.strip()}): systemctl start tgt, and see "
-                               "journalctl -u tgt")
+        raise lio_plan.Refused(
+            f"tgtd does not answer ({err.strip() or out.strip()}): systemctl start tgt, and see journalctl -u tgt"
+        )
     return tgt_config.targets_in_use(out)
 
 
@@ -121,9 +131,11 @@ def load(module, name):
     status, out, err = module.run_command(["tgt-admin", "--update", name])
     if status != 0 or name not in running_targets(module):
         said = "" if module.params["secret"] else " ".join(f"{err} {out}".split())
-        raise lio_plan.Refused(f"tgt-admin refused the new configuration, so the old one is back{said and ': '}"
-                               f"{said}; see the log of tgt (journalctl -u tgt), and whether another program uses the "
-                               "backing files")
+        raise lio_plan.Refused(
+            f"tgt-admin refused the new configuration, so the old one is back{said and ': '}"
+            f"{said}; see the log of tgt (journalctl -u tgt), and whether another program uses the "
+            "backing files"
+        )
 
 
 def undo(module, name, path, before, written):
@@ -143,16 +155,26 @@ def run(module):
     given = module.params
     name = iqn(given["iqn"])
     if not (given["initiators"] or given["addresses"] or given["open_to_all"]):
-        raise lio_plan.Refused("no initiator may use it: give initiators, the names of the gateways, addresses, or "
-                               "open_to_all: true")
-    luns = [lio_plan.Backing("", one["device"], one["file"], size(one["size"]) if one["size"] else 0, one["write_back"])
-            for one in given["luns"]]
+        raise lio_plan.Refused(
+            "no initiator may use it: give initiators, the names of the gateways, addresses, or open_to_all: true"
+        )
+    luns = [
+        lio_plan.Backing("", one["device"], one["file"], size(one["size"]) if one["size"] else 0, one["write_back"])
+        for one in given["luns"]
+    ]
     short = backing.short_files(luns)
     changes = [f"file {path} of {size_bytes} bytes" for path, size_bytes in short]
     path = Path(given["folder"]) / tgt_config.file_name(name)
     old = tgt_config.file_before(path.parent, name)
-    text = tgt_config.text(name, [(one.device or one.file, one.write_back) for one in luns], given["initiators"],
-                           given["addresses"], given["user"], given["secret"], given["parameters"])
+    text = tgt_config.text(
+        name,
+        [(one.device or one.file, one.write_back) for one in luns],
+        given["initiators"],
+        given["addresses"],
+        given["user"],
+        given["secret"],
+        given["parameters"],
+    )
     there = old or path
     before = there.read_text() if there.exists() else None
     written = before != text
@@ -165,8 +187,10 @@ def run(module):
         for file, size_bytes in short:
             backing.enlarge(file, size_bytes)
         if short and name in running:
-            module.warn(f"tgt still serves files of {name} with their old size: systemctl restart tgt, "
-                        "one host after the other, with iraid wait in between")
+            module.warn(
+                f"tgt still serves files of {name} with their old size: systemctl restart tgt, "
+                "one host after the other, with iraid wait in between"
+            )
         if old:
             old.replace(path)
         if written:
@@ -179,8 +203,10 @@ def run(module):
                 raise
             changes = changes or [f"target {name}"]
         elif written:
-            module.warn(f"initiators are logged in to {name}: the change applies after a restart of tgt (systemctl "
-                        "restart tgt, one host after the other, with iraid wait in between)")
+            module.warn(
+                f"initiators are logged in to {name}: the change applies after a restart of tgt (systemctl "
+                "restart tgt, one host after the other, with iraid wait in between)"
+            )
     module.exit_json(changed=bool(changes), changes=changes, diff=diff([], changes))
 
 

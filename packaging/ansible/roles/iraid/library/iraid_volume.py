@@ -132,8 +132,12 @@ ARGUMENTS = {
     "rate_max": {"type": "str"},
     "initiator": {"type": "str"},
     "chap_file": {"type": "path"},
-    "replace": {"type": "list", "elements": "dict", "default": [], "options": {
-        "old": {"type": "str", "required": True}, "new": {"type": "str", "required": True}}},
+    "replace": {
+        "type": "list",
+        "elements": "dict",
+        "default": [],
+        "options": {"old": {"type": "str", "required": True}, "new": {"type": "str", "required": True}},
+    },
     "grow": {"type": "bool", "default": False},
     "wait": {"type": "bool", "default": False},
     "overwrite": {"type": "bool", "default": False},
@@ -144,15 +148,29 @@ ARGUMENTS = {
 
 
 def wanted(given):
-    sizes = {key: None if given[key] is None else size(given[key])
-             for key in ("chunk", "region_size", "rate_min", "rate_max")}
+    sizes = {
+        key: None if given[key] is None else size(given[key])
+        for key in ("chunk", "region_size", "rate_min", "rate_max")
+    }
     return volume_plan.Wanted(
-        name=given["name"], state=given["state"], level=given["level"], members=tuple(given["members"]),
-        spares=tuple(given["spares"]), chunk_bytes=sizes["chunk"], region_bytes=sizes["region_size"],
-        rate_min_bytes=sizes["rate_min"], rate_max_bytes=sizes["rate_max"],
-        replace=tuple((one["old"], one["new"]) for one in given["replace"]), grow=given["grow"], wait=given["wait"],
-        overwrite=given["overwrite"], confirm_overwrite=given["confirm_overwrite"],
-        confirm_delete=given["confirm_delete"], chap_file=given["chap_file"], initiator=given["initiator"])
+        name=given["name"],
+        state=given["state"],
+        level=given["level"],
+        members=tuple(given["members"]),
+        spares=tuple(given["spares"]),
+        chunk_bytes=sizes["chunk"],
+        region_bytes=sizes["region_size"],
+        rate_min_bytes=sizes["rate_min"],
+        rate_max_bytes=sizes["rate_max"],
+        replace=tuple((one["old"], one["new"]) for one in given["replace"]),
+        grow=given["grow"],
+        wait=given["wait"],
+        overwrite=given["overwrite"],
+        confirm_overwrite=given["confirm_overwrite"],
+        confirm_delete=given["confirm_delete"],
+        chap_file=given["chap_file"],
+        initiator=given["initiator"],
+    )
 
 
 def login(want):
@@ -172,8 +190,10 @@ def look_first(module, iraid, want, action):
         if not module.check_mode:
             raise
         # Its secrets file may be one that is still to be written.
-        module.warn(f"check mode can't tell what is on the devices of volume {want.name}: "
-                    f"{getattr(failure, 'text', 'the command iraid is not here yet')}")
+        module.warn(
+            f"check mode can't tell what is on the devices of volume {want.name}: "
+            f"{getattr(failure, 'text', 'the command iraid is not here yet')}"
+        )
         return
     if module.check_mode:
         for one in seen:
@@ -201,7 +221,8 @@ def did_change(action, answer):
     if action.words[0] == "grow":
         luns = answer.get("luns", ())
         return answer["size_bytes"] != answer["before_bytes"] or any(
-            lun["size_bytes"] != lun["before_bytes"] for lun in luns)
+            lun["size_bytes"] != lun["before_bytes"] for lun in luns
+        )
     return action.words[0] != "wait"
 
 
@@ -224,22 +245,29 @@ def run(module):
     if module.check_mode:
         plan.actions = [one for one in plan.actions if would_change(module, iraid, want, have, one)]
         after = volume_plan.describe(have, (want, plan))
-        module.exit_json(changed=bool(plan.actions), commands=[one.text for one in plan.actions], volume=have or {},
-                         diff={"before": before, "after": after})
+        module.exit_json(
+            changed=bool(plan.actions),
+            commands=[one.text for one in plan.actions],
+            volume=have or {},
+            diff={"before": before, "after": after},
+        )
     done = []
     for action in plan.actions:
         try:
             answer = iraid.run(*action.words)
         except Failure as failure:
             if failure.kind == "in_use" and action.words[0] in ("create", "replace") and "--force" not in action.words:
-                failure.text += (f"; in the inventory that is overwrite: true of volume {want.name}, which destroys it "
-                                 "unless it is a volume of iraid")
+                failure.text += (
+                    f"; in the inventory that is overwrite: true of volume {want.name}, which destroys it "
+                    "unless it is a volume of iraid"
+                )
             raise
         if did_change(action, answer):
             done.append(action.text)
     now = iraid.status(want.name) if plan.actions else have
-    module.exit_json(changed=bool(done), commands=done, volume=now or {},
-                     diff={"before": before, "after": volume_plan.describe(now)})
+    module.exit_json(
+        changed=bool(done), commands=done, volume=now or {}, diff={"before": before, "after": volume_plan.describe(now)}
+    )
 
 
 def main():

@@ -45,36 +45,71 @@ def iraid(tmp_path, capsys, monkeypatch):
 def test_create_sends_what_was_typed_and_nothing_else(iraid):
     done = iraid({"volume.create": CREATED}, "create", "v0", "--level", "5", *MEMBERS)
     assert done.status == 0
-    assert done.calls == [("volume.create", {
-        "name": "v0", "level": 5, "chunk_bytes": 65536, "members": MEMBERS, "force": False})]
+    assert done.calls == [
+        ("volume.create", {"name": "v0", "level": 5, "chunk_bytes": 65536, "members": MEMBERS, "force": False})
+    ]
 
 
 def test_create_sends_every_option(iraid, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    done = iraid({"volume.create": CREATED}, "create", "v0", "--level", "S-iRAID", "--chunk", "1M",
-                 "--force", "--chap-file", "secrets", "--initiator", "IQN.2026-01.org.Example:gw",
-                 "--give-up", "7", "--region-size", "8M", "--spare", "h/iqn.x:s/0", "--spare",
-                 "h/iqn.x:s/1", *MEMBERS)
+    done = iraid(
+        {"volume.create": CREATED},
+        "create",
+        "v0",
+        "--level",
+        "S-iRAID",
+        "--chunk",
+        "1M",
+        "--force",
+        "--chap-file",
+        "secrets",
+        "--initiator",
+        "IQN.2026-01.org.Example:gw",
+        "--give-up",
+        "7",
+        "--region-size",
+        "8M",
+        "--spare",
+        "h/iqn.x:s/0",
+        "--spare",
+        "h/iqn.x:s/1",
+        *MEMBERS,
+    )
     assert done.calls[0][1] == {
-        "name": "v0", "level": 0, "chunk_bytes": 1 << 20, "members": MEMBERS, "force": True,
-        "region_bytes": 8 << 20, "spares": ["h/iqn.x:s/0", "h/iqn.x:s/1"],
-        "chap_file": str(tmp_path / "secrets"), "initiator": "iqn.2026-01.org.example:gw",
-        "give_up_seconds": 7}
+        "name": "v0",
+        "level": 0,
+        "chunk_bytes": 1 << 20,
+        "members": MEMBERS,
+        "force": True,
+        "region_bytes": 8 << 20,
+        "spares": ["h/iqn.x:s/0", "h/iqn.x:s/1"],
+        "chap_file": str(tmp_path / "secrets"),
+        "initiator": "iqn.2026-01.org.example:gw",
+        "give_up_seconds": 7,
+    }
 
 
-@pytest.mark.parametrize(("typed", "level"), [
-    ("0", 0), ("1", 1), ("5", 5), ("6", 6), ("10", 10), ("s-iraid", 0), ("mirror", 1), ("P-iRAID", 5)])
+@pytest.mark.parametrize(
+    ("typed", "level"),
+    [("0", 0), ("1", 1), ("5", 5), ("6", 6), ("10", 10), ("s-iraid", 0), ("mirror", 1), ("P-iRAID", 5)],
+)
 def test_levels_have_numbers_and_names(iraid, typed, level):
     done = iraid({"volume.create": CREATED}, "create", "v0", "--level", typed, *MEMBERS)
     assert done.calls[0][1]["level"] == level
 
 
-@pytest.mark.parametrize(("options", "expected"), [
-    ((), {"force": False, "take_over": False, "wait_seconds": 20}),
-    (("--wait",), {"force": False, "take_over": False, "wait_seconds": 20}),
-    (("--force", "--yes", "--take-over", "--timeout", "60"),
-     {"force": True, "take_over": True, "wait_seconds": 60}),
-    (("--no-wait",), {"force": False, "take_over": False, "wait_seconds": 0})])
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ((), {"force": False, "take_over": False, "wait_seconds": 20}),
+        (("--wait",), {"force": False, "take_over": False, "wait_seconds": 20}),
+        (
+            ("--force", "--yes", "--take-over", "--timeout", "60"),
+            {"force": True, "take_over": True, "wait_seconds": 60},
+        ),
+        (("--no-wait",), {"force": False, "take_over": False, "wait_seconds": 0}),
+    ],
+)
 def test_start_sends_how_to_wait(iraid, options, expected):
     done = iraid({"volume.start": volume()}, "start", "v0", *options)
     assert (done.status, done.calls) == (0, [("volume.start", {"name": "v0", **expected})])
@@ -107,17 +142,26 @@ def test_list_is_sorted_by_name(iraid):
 
 
 def test_status_without_a_name_shows_all(iraid):
-    answers = {"volume.list": {"volumes": [volume("b"), volume("a")]}, "pool.list": {"spares": [
-        {"device": "10.0.0.9:3260/iqn.2026-01.org.example:s/0", "size_bytes": 1 << 40,
-         "block_bytes": 512}]}, "volume.status": lambda p: volume(p["name"])}
+    answers = {
+        "volume.list": {"volumes": [volume("b"), volume("a")]},
+        "pool.list": {
+            "spares": [
+                {"device": "10.0.0.9:3260/iqn.2026-01.org.example:s/0", "size_bytes": 1 << 40, "block_bytes": 512}
+            ]
+        },
+        "volume.status": lambda p: volume(p["name"]),
+    }
     done = iraid(answers, "status")
     assert "10.0.0.9:3260/iqn.2026-01.org.example:s/0" in done.out
     assert re.findall(r"^Volume +(\w+)$", done.out, re.MULTILINE) == ["a", "b"]
 
 
 def test_status_shows_the_volumes_also_when_the_spares_can_not_be_read(iraid):
-    answers = {"volume.list": {"volumes": [volume()]}, "volume.status": volume(),
-               "pool.list": Failure(10, "internal", "gateway.conf:3: the line can't be read", "correct that file")}
+    answers = {
+        "volume.list": {"volumes": [volume()]},
+        "volume.status": volume(),
+        "pool.list": Failure(10, "internal", "gateway.conf:3: the line can't be read", "correct that file"),
+    }
     done = iraid(answers, "status")
     assert (done.status, "UUID" in done.out) == (0, True)
     assert "spares are not shown: gateway.conf:3: the line can't be read" in done.err
@@ -127,7 +171,9 @@ def test_status_shows_the_volumes_also_when_the_spares_can_not_be_read(iraid):
 FILE_FAULT = Failure(1, "invalid", "/etc/iraid/volumes/v1.conf:58: give_upp: there is no such key", "correct the file")
 ONE_WITH_A_FAULT = {
     "volume.list": {"volumes": [volume("v0"), {"name": "v1", "state": "failed", "reason": str(FILE_FAULT)}]},
-    "volume.status": lambda p: FILE_FAULT if p["name"] == "v1" else volume(p["name"]), "pool.list": {"spares": []}}
+    "volume.status": lambda p: FILE_FAULT if p["name"] == "v1" else volume(p["name"]),
+    "pool.list": {"spares": []},
+}
 
 
 def test_status_shows_the_others_beside_a_volume_whose_file_has_a_fault(iraid):
@@ -163,8 +209,9 @@ def test_a_terminal_gets_a_table_as_wide_as_it_is(tmp_path):
     with ControlPeer(path, {"volume.status": volume()}):
         environment = {k: v for k, v in os.environ.items() if k != "NO_COLOR"}
         environment |= {"COLUMNS": "80", "LC_ALL": "C.UTF-8", "TERM": "xterm"}
-        subprocess.run([IRAID, "--socket", path, "status", "v0"], stdout=terminal, check=True,
-                       env=environment, timeout=30)
+        subprocess.run(
+            [IRAID, "--socket", path, "status", "v0"], stdout=terminal, check=True, env=environment, timeout=30
+        )
     os.close(terminal)
     text = os.read(controller, 65536).decode()
     os.close(controller)
@@ -174,14 +221,56 @@ def test_a_terminal_gets_a_table_as_wide_as_it_is(tmp_path):
 
 # --- JSON: the keys are a promise ---
 
-MEMBER_KEYS = ["member", "role", "state", "link", "reason", "size_bytes", "stale_rows", "slow",
-               "portals", "reads", "writes", "read_bytes", "written_bytes", "errors", "medium_errors",
-               "medium_repaired", "latency_ms"]
-VOLUME_KEYS = ["name", "state", "uuid", "reason", "level", "chunk_bytes", "block_bytes", "size_bytes",
-               "epoch", "event", "write_cache", "regions", "resync", "rebuild", "scrub", "lost", "users",
-               "requests_active", "memory", "rows", "reads_saved", "reads_reconstructed", "reads_hedged",
-               "medium_repaired", "requests_merged", "sync_rate_min_bytes", "sync_rate_max_bytes",
-               "members", "empty_roles"]
+MEMBER_KEYS = [
+    "member",
+    "role",
+    "state",
+    "link",
+    "reason",
+    "size_bytes",
+    "stale_rows",
+    "slow",
+    "portals",
+    "reads",
+    "writes",
+    "read_bytes",
+    "written_bytes",
+    "errors",
+    "medium_errors",
+    "medium_repaired",
+    "latency_ms",
+]
+VOLUME_KEYS = [
+    "name",
+    "state",
+    "uuid",
+    "reason",
+    "level",
+    "chunk_bytes",
+    "block_bytes",
+    "size_bytes",
+    "epoch",
+    "event",
+    "write_cache",
+    "regions",
+    "resync",
+    "rebuild",
+    "scrub",
+    "lost",
+    "users",
+    "requests_active",
+    "memory",
+    "rows",
+    "reads_saved",
+    "reads_reconstructed",
+    "reads_hedged",
+    "medium_repaired",
+    "requests_merged",
+    "sync_rate_min_bytes",
+    "sync_rate_max_bytes",
+    "members",
+    "empty_roles",
+]
 
 
 def test_json_of_status_has_all_keys_of_the_protocol(iraid):
@@ -198,24 +287,70 @@ def test_json_has_the_same_keys_when_the_handler_says_less_or_more(iraid):
     assert list(shown) == [*VOLUME_KEYS, "health"]
 
 
-@pytest.mark.parametrize(("arguments", "answers", "expected"), [
-    (["version"], {"version": VERSION}, {"version": __version__, "handler": VERSION}),
-    (["create", "v0", "--level", "5", *MEMBERS], {"volume.create": CREATED}, CREATED),
-    (["stop", "v0"], {"volume.stop": {}}, {"name": "v0", "state": "stopped"}),
-    (["delete", "v0", "--yes"], {"volume.status": volume(users=[]), "volume.delete": {}},
-     {"name": "v0", "deleted": True, "wiped": True, "warnings": []}),
-    (["discover", "10.0.0.1"],
-     {"discover": {"targets": [{"iqn": TARGET_IQN, "luns": [{"lun": 0}]}]}},
-     {"portal": "10.0.0.1", "targets": [{
-         "iqn": TARGET_IQN, "portals": [], "error": None, "luns": [{
-             "lun": 0, "vendor": "", "product": "", "serial": "", "size_bytes": 0, "block_bytes": 0,
-             "writable": True, "signature": None}]}]}),
-    (["examine", MEMBERS[0]], {"examine": {"member": MEMBERS[0]}},
-     {"members": [{
-         "member": MEMBERS[0], "session": {}, "signature": None, "superblock": None, "copies": {},
-         "error": None, "device": {
-             "vendor": "", "product": "", "serial": "", "size_bytes": 0, "block_bytes": 0,
-             "writable": True, "write_cache": True}}]})])
+@pytest.mark.parametrize(
+    ("arguments", "answers", "expected"),
+    [
+        (["version"], {"version": VERSION}, {"version": __version__, "handler": VERSION}),
+        (["create", "v0", "--level", "5", *MEMBERS], {"volume.create": CREATED}, CREATED),
+        (["stop", "v0"], {"volume.stop": {}}, {"name": "v0", "state": "stopped"}),
+        (
+            ["delete", "v0", "--yes"],
+            {"volume.status": volume(users=[]), "volume.delete": {}},
+            {"name": "v0", "deleted": True, "wiped": True, "warnings": []},
+        ),
+        (
+            ["discover", "10.0.0.1"],
+            {"discover": {"targets": [{"iqn": TARGET_IQN, "luns": [{"lun": 0}]}]}},
+            {
+                "portal": "10.0.0.1",
+                "targets": [
+                    {
+                        "iqn": TARGET_IQN,
+                        "portals": [],
+                        "error": None,
+                        "luns": [
+                            {
+                                "lun": 0,
+                                "vendor": "",
+                                "product": "",
+                                "serial": "",
+                                "size_bytes": 0,
+                                "block_bytes": 0,
+                                "writable": True,
+                                "signature": None,
+                            }
+                        ],
+                    }
+                ],
+            },
+        ),
+        (
+            ["examine", MEMBERS[0]],
+            {"examine": {"member": MEMBERS[0]}},
+            {
+                "members": [
+                    {
+                        "member": MEMBERS[0],
+                        "session": {},
+                        "signature": None,
+                        "superblock": None,
+                        "copies": {},
+                        "error": None,
+                        "device": {
+                            "vendor": "",
+                            "product": "",
+                            "serial": "",
+                            "size_bytes": 0,
+                            "block_bytes": 0,
+                            "writable": True,
+                            "write_cache": True,
+                        },
+                    }
+                ]
+            },
+        ),
+    ],
+)
 def test_every_command_has_its_answer_as_json(iraid, arguments, answers, expected):
     done = iraid(answers, *arguments, "--json")
     assert (done.status, done.json(), done.err) == (0, expected, "")
@@ -223,8 +358,7 @@ def test_every_command_has_its_answer_as_json(iraid, arguments, answers, expecte
 
 @pytest.mark.parametrize("command", ["list", "status"])
 def test_json_of_many_volumes_is_an_object_with_a_list(iraid, command):
-    answers = {"volume.list": {"volumes": [volume()]}, "volume.status": volume(),
-               "pool.list": {"spares": []}}
+    answers = {"volume.list": {"volumes": [volume()]}, "volume.status": volume(), "pool.list": {"spares": []}}
     shown = iraid(answers, command, "--json").json()
     assert list(shown) == (["volumes"] if command == "list" else ["volumes", "spares"])
     assert list(shown["volumes"][0]) == VOLUME_KEYS + ["health"] * (command == "status")
@@ -234,8 +368,9 @@ def test_json_of_a_failure_is_on_stdout_and_the_text_on_stderr(iraid):
     failure = Failure(2, "not_found", "no volume v9", "iraid list shows those there are")
     done = iraid({"volume.status": failure}, "status", "v9", "--json")
     assert done.status == 1
-    assert done.json() == {"error": {"type": "not_found", "message": "no volume v9",
-                                     "remedy": "iraid list shows those there are"}}
+    assert done.json() == {
+        "error": {"type": "not_found", "message": "no volume v9", "remedy": "iraid list shows those there are"}
+    }
     assert done.err == "iraid: no volume v9\n  remedy: iraid list shows those there are\n"
 
 
@@ -249,15 +384,28 @@ def test_an_error_says_what_and_what_to_do(iraid):
     assert done.err == "iraid: member X is read-only\n  remedy: make it writable\n"
 
 
-@pytest.mark.parametrize("arguments", [
-    ["create", "v0", *MEMBERS], ["create", "v0", "--level", "5"],
-    ["create", "v0", "--level", "7", *MEMBERS], ["create", "v0", "--level", "5", "--chunk", "64KB", "m"],
-    ["create", "v0", "--level", "5", "--give-up", "0", "m"], ["nonsense"], ["list", "--nonsense"],
-    ["start"], ["start", "v0", "--timeout", "soon"], ["export", "v0"],
-    ["export", "v0", "--iqn", "not-an-iqn"], ["export", "v0", "--iqn", TARGET_IQN, "--portal", "host"],
-    ["create", "v0", "--level", "5", "--initiator", "me", "m"], ["delete", "v0", "--json"],
-    ["create", "v0", "--level", "5", "--region-size", "8MB", "m"], ["start", "v0", "--force"],
-    ["start", "v0", "--force", "--json"]])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["create", "v0", *MEMBERS],
+        ["create", "v0", "--level", "5"],
+        ["create", "v0", "--level", "7", *MEMBERS],
+        ["create", "v0", "--level", "5", "--chunk", "64KB", "m"],
+        ["create", "v0", "--level", "5", "--give-up", "0", "m"],
+        ["nonsense"],
+        ["list", "--nonsense"],
+        ["start"],
+        ["start", "v0", "--timeout", "soon"],
+        ["export", "v0"],
+        ["export", "v0", "--iqn", "not-an-iqn"],
+        ["export", "v0", "--iqn", TARGET_IQN, "--portal", "host"],
+        ["create", "v0", "--level", "5", "--initiator", "me", "m"],
+        ["delete", "v0", "--json"],
+        ["create", "v0", "--level", "5", "--region-size", "8MB", "m"],
+        ["start", "v0", "--force"],
+        ["start", "v0", "--force", "--json"],
+    ],
+)
 def test_wrong_usage_ends_with_2_and_asks_nothing_of_the_members(iraid, arguments):
     done = iraid({"volume.status": volume(users=[])}, *arguments)
     assert done.status == 2
@@ -266,16 +414,24 @@ def test_wrong_usage_ends_with_2_and_asks_nothing_of_the_members(iraid, argument
 
 
 def test_no_socket_ends_with_1_and_names_the_runner(tmp_path):
-    done = subprocess.run([IRAID, "list", "--socket", tmp_path / "none"], capture_output=True,
-                          text=True, timeout=30)
+    done = subprocess.run([IRAID, "list", "--socket", tmp_path / "none"], capture_output=True, text=True, timeout=30)
     assert done.returncode == 1
     assert done.stderr.startswith(f"iraid: control socket {tmp_path}/none does not exist\n  remedy: ")
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize(("state", "options", "status"), [
-    ("active", [], 0), ("degraded", [], 0), ("assembling", ["--no-wait"], 0), ("assembling", [], 1),
-    ("suspended", [], 1), ("failed", [], 1), ("failed", ["--no-wait"], 1)])
+@pytest.mark.parametrize(
+    ("state", "options", "status"),
+    [
+        ("active", [], 0),
+        ("degraded", [], 0),
+        ("assembling", ["--no-wait"], 0),
+        ("assembling", [], 1),
+        ("suspended", [], 1),
+        ("failed", [], 1),
+        ("failed", ["--no-wait"], 1),
+    ],
+)
 def test_start_succeeds_only_with_a_volume_that_works(iraid, state, options, status):
     answer = volume(state=state, reason="2 of 4 members are there")
     done = iraid({"volume.start": answer}, "start", "v0", *options)
@@ -304,8 +460,13 @@ def test_start_by_force_says_what_it_costs_and_asks(tmp_path, answer, started):
     controller, terminal = pty.openpty()
     with ControlPeer(tmp_path / "s", {"volume.start": volume()}) as peer:
         os.write(controller, answer.encode())
-        done = subprocess.run([IRAID, "start", "v0", "--force", "--socket", tmp_path / "s"], stdin=terminal,
-                              capture_output=True, text=True, timeout=30)
+        done = subprocess.run(
+            [IRAID, "start", "v0", "--force", "--socket", tmp_path / "s"],
+            stdin=terminal,
+            capture_output=True,
+            text=True,
+            timeout=30,
+        )
     os.close(controller)
     os.close(terminal)
     assert "What was written since they left is LOST" in done.stderr
@@ -325,8 +486,9 @@ def interrupted(tmp_path, answers, waits_for, *arguments):
         return {}
 
     with ControlPeer(tmp_path / "s", answers | {waits_for: hang}) as peer:
-        running = subprocess.Popen([IRAID, *arguments, "--socket", tmp_path / "s"], stdout=subprocess.PIPE,
-                                   stderr=subprocess.PIPE, text=True)
+        running = subprocess.Popen(
+            [IRAID, *arguments, "--socket", tmp_path / "s"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
         assert asked.wait(30)
         running.send_signal(signal.SIGINT)
         out, err = running.communicate(timeout=30)
@@ -334,8 +496,10 @@ def interrupted(tmp_path, answers, waits_for, *arguments):
     return SimpleNamespace(status=running.returncode, out=out, err=err.lstrip("\n"), calls=peer.calls)
 
 
-GOES_ON = ("iraid: interrupted: the handler goes on with {0} of volume v0\n"
-           "  remedy: see how it ends: iraid list; iraid status v0\n")
+GOES_ON = (
+    "iraid: interrupted: the handler goes on with {0} of volume v0\n"
+    "  remedy: see how it ends: iraid list; iraid status v0\n"
+)
 
 
 def test_an_interrupted_command_says_that_the_handler_goes_on_with_it(tmp_path):
@@ -345,16 +509,27 @@ def test_an_interrupted_command_says_that_the_handler_goes_on_with_it(tmp_path):
 
 def test_who_no_longer_waits_for_a_new_volume_is_told_that_it_is_being_made(tmp_path):
     """It was answered, and its parity is being made."""
-    done = interrupted(tmp_path, {"volume.create": CREATED, "events": control_peer.page()}, "volume.status", "create", "v0",
-                       "--level", "5", "--wait", "--json", *MEMBERS)
+    done = interrupted(
+        tmp_path,
+        {"volume.create": CREATED, "events": control_peer.page()},
+        "volume.status",
+        "create",
+        "v0",
+        "--level",
+        "5",
+        "--wait",
+        "--json",
+        *MEMBERS,
+    )
     assert (done.status, done.err) == (1, GOES_ON.format("create"))
     assert json.loads(done.out)["error"]["type"] == "interrupted"
 
 
 def test_a_command_about_no_volume_says_where_to_look_when_it_is_interrupted(tmp_path):
     done = interrupted(tmp_path, {}, "pool.add", "add-spare", "--gateway", MEMBERS[0])
-    assert done.err == ("iraid: interrupted: the handler goes on with add-spare\n"
-                        "  remedy: see how it ends: iraid list; iraid status\n")
+    assert done.err == (
+        "iraid: interrupted: the handler goes on with add-spare\n  remedy: see how it ends: iraid list; iraid status\n"
+    )
 
 
 @pytest.mark.parametrize("arguments", [["delete", "v0", "--yes"], ["status", "v0"], ["wait", "v0"]])
@@ -380,8 +555,13 @@ def test_delete_asks_on_a_terminal(tmp_path, answer, deleted):
     answers = {"volume.status": volume(users=[]), "volume.delete": {}}
     with ControlPeer(tmp_path / "s", answers) as peer:
         os.write(controller, answer.encode())
-        done = subprocess.run([IRAID, "delete", "v0", "--socket", tmp_path / "s"], stdin=terminal,
-                              capture_output=True, text=True, timeout=30)
+        done = subprocess.run(
+            [IRAID, "delete", "v0", "--socket", tmp_path / "s"],
+            stdin=terminal,
+            capture_output=True,
+            text=True,
+            timeout=30,
+        )
     os.close(controller)
     os.close(terminal)
     assert "Delete volume v0 and all of its data?" in done.stderr
@@ -401,8 +581,7 @@ def test_delete_tells_whose_superblock_is_still_there(iraid):
 
 
 def test_delete_can_keep_the_superblocks(iraid):
-    done = iraid({"volume.status": volume(users=[]), "volume.delete": {}},
-                 "delete", "v0", "--yes", "--no-wipe")
+    done = iraid({"volume.status": volume(users=[]), "volume.delete": {}}, "delete", "v0", "--yes", "--no-wipe")
     assert done.calls[-1] == ("volume.delete", {"name": "v0", "wipe": False})
 
 
@@ -421,7 +600,8 @@ def test_delete_refuses_a_volume_that_lio_still_has(iraid, tmp_path):
         folder.mkdir(parents=True)
         (folder / "info").write_text(
             f"Status: ACTIVATED  Max Queue Depth: 128  SectorSize: 512  HwMaxSectors: 8192\n"
-            f"        Config: {config}  Size: 322122547200 MaxDataAreaMB: 64\n")
+            f"        Config: {config}  Size: 322122547200 MaxDataAreaMB: 64\n"
+        )
     done = iraid({"volume.status": volume(users=[])}, "delete", "v0", "--yes")
     assert done.status == 1
     assert "is exported (storage object lun-a)" in done.err
@@ -451,10 +631,16 @@ def test_lio_is_not_touched_unless_the_runner_answers(iraid, no_lio, arguments):
     assert silent.status == 1
 
 
-@pytest.mark.parametrize(("state", "size", "remedy"), [
-    ("stopped", 0, "iraid start v0"), ("assembling", 0, "iraid start v0 --wait"),
-    ("suspended", 1 << 30, "iraid status v0"), ("failed", 0, "iraid status v0"),
-    ("active", 0, "iraid status v0")])
+@pytest.mark.parametrize(
+    ("state", "size", "remedy"),
+    [
+        ("stopped", 0, "iraid start v0"),
+        ("assembling", 0, "iraid start v0 --wait"),
+        ("suspended", 1 << 30, "iraid status v0"),
+        ("failed", 0, "iraid status v0"),
+        ("active", 0, "iraid status v0"),
+    ],
+)
 def test_export_refuses_a_volume_whose_size_is_not_certain(iraid, no_lio, state, size, remedy):
     answers = {"version": VERSION, "volume.status": volume(state=state, size_bytes=size, reason="R")}
     done = iraid(answers, *EXPORT)
@@ -500,8 +686,7 @@ def test_the_launcher_finds_its_package_when_installed(tmp_path):
     (tmp_path / "sbin" / "iraid").write_bytes(IRAID.read_bytes())
     (tmp_path / "sbin" / "iraid").chmod(0o755)
     (tmp_path / "share" / "iraid" / "iraid").symlink_to(ROOT / "python" / "iraid")
-    done = subprocess.run([tmp_path / "sbin" / "iraid", "--version"], capture_output=True, text=True,
-                          timeout=30)
+    done = subprocess.run([tmp_path / "sbin" / "iraid", "--version"], capture_output=True, text=True, timeout=30)
     assert (done.returncode, done.stdout) == (0, f"iraid {__version__}\n")
 
 

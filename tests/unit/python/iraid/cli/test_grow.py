@@ -78,8 +78,9 @@ def iraid(tmp_path, capsys, monkeypatch):
         with ControlPeer(path, answers) as peer:
             status = cli.main([str(a) for a in arguments])
         out, err = capsys.readouterr()
-        return SimpleNamespace(status=status, out=out, err=err, calls=[name for name, _ in peer.calls],
-                               json=lambda: json.loads(out))
+        return SimpleNamespace(
+            status=status, out=out, err=err, calls=[name for name, _ in peer.calls], json=lambda: json.loads(out)
+        )
 
     return run
 
@@ -97,7 +98,7 @@ def test_the_volume_its_lun_and_the_saved_configuration_get_the_new_size(iraid, 
     done = iraid(answers(), "grow", "v0")
     assert (done.status, done.err) == (0, "")
     assert kernel.sizes() == kernel.saved_sizes() == [NEW]
-    storage, = json.loads(kernel.save_file.read_text())["storage_objects"]
+    (storage,) = json.loads(kernel.save_file.read_text())["storage_objects"]
     assert storage["attributes"]["dev_size"] == NEW  # a restore writes it after the size
     assert "Volume v0 has grown from 300 GiB to 600 GiB." in done.out
     assert f"The LUN of {IQN} (storage object v0) has grown from 300 GiB to 600 GiB." in done.out
@@ -161,7 +162,8 @@ def test_every_storage_object_of_the_volume_grows_and_no_other(iraid, kernel):
     assert kernel.sizes() == [NEW, NEW, OLD]
     assert shown["luns"] == [
         {"storage_object": "v0", "iqns": [IQN], "before_bytes": OLD, "size_bytes": NEW},
-        {"storage_object": "by-hand", "iqns": [], "before_bytes": OLD, "size_bytes": NEW}]
+        {"storage_object": "by-hand", "iqns": [], "before_bytes": OLD, "size_bytes": NEW},
+    ]
 
 
 def test_a_lun_that_is_larger_than_its_volume_is_warned_of(iraid, kernel):
@@ -216,10 +218,16 @@ def test_root_is_asked_for_before_anything_changes(iraid, kernel, monkeypatch):
 def test_json_has_members_luns_and_initiators(iraid, kernel):
     shown = iraid(answers(), "grow", "v0", "--json").json()
     assert shown == {
-        **GROWN, "initiators": [ALICE], "saved": str(kernel.save_file), "warnings": [],
+        **GROWN,
+        "initiators": [ALICE],
+        "saved": str(kernel.save_file),
+        "warnings": [],
         "luns": [{"storage_object": "v0", "iqns": [IQN], "before_bytes": OLD, "size_bytes": NEW}],
-        "members": [{"member": member(i)["member"], "role": i, "before_bytes": 100 << 30,
-                     "size_bytes": 200 << 30} for i in range(4)]}
+        "members": [
+            {"member": member(i)["member"], "role": i, "before_bytes": 100 << 30, "size_bytes": 200 << 30}
+            for i in range(4)
+        ],
+    }
 
 
 @pytest.mark.parametrize(("size", "warned"), [(150 << 30, True), (200 << 30, False)])
@@ -268,8 +276,12 @@ def test_the_plan_makes_nothing_smaller():
 def test_the_kernels_attribute_is_written(monkeypatch):
     written = []
     lio = object.__new__(target.Lio)
-    lio.rtslib = SimpleNamespace(RTSLibError=RuntimeError, UserBackedStorageObject=lambda name: SimpleNamespace(
-        set_attribute=lambda attribute, value: written.append((name, attribute, value))))
+    lio.rtslib = SimpleNamespace(
+        RTSLibError=RuntimeError,
+        UserBackedStorageObject=lambda name: SimpleNamespace(
+            set_attribute=lambda attribute, value: written.append((name, attribute, value))
+        ),
+    )
     lio.apply(steps.ResizeStorage("v0", NEW))
     assert written == [("v0", "dev_size", str(NEW))]
     refusal = SimpleNamespace(set_attribute=lambda *_: (_ for _ in ()).throw(RuntimeError("Cannot set: [Errno 28]")))

@@ -9,8 +9,15 @@ from control_peer import ControlPeer
 from iraid.cli import main as cli
 
 MEMBERS = [f"10.0.0.{n}:3260/iqn.2026-01.org.example:disk/0" for n in (1, 2, 3)]
-FOUND = {"name": "v0", "uuid": "6f2b", "level": 5, "member_count": 3, "owner": "", "warnings": [],
-         "members": [{"member": member, "role": role, "state": "in sync"} for role, member in enumerate(MEMBERS)]}
+FOUND = {
+    "name": "v0",
+    "uuid": "6f2b",
+    "level": 5,
+    "member_count": 3,
+    "owner": "",
+    "warnings": [],
+    "members": [{"member": member, "role": role, "state": "in sync"} for role, member in enumerate(MEMBERS)],
+}
 
 
 @pytest.fixture
@@ -31,11 +38,20 @@ def iraid(tmp_path, capsys, monkeypatch):
 def test_it_sends_what_was_typed_and_nothing_else(iraid, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert iraid(FOUND, "import", *MEMBERS).calls == [("volume.import", {"members": MEMBERS})]
-    done = iraid(FOUND, "import", "--name", "v9", "--chap-file", "secret", "--initiator",
-                 "iqn.2026-01.org.example:gw", *MEMBERS)
-    assert done.calls == [("volume.import", {
-        "members": MEMBERS, "name": "v9", "chap_file": str(tmp_path / "secret"),
-        "initiator": "iqn.2026-01.org.example:gw"})]
+    done = iraid(
+        FOUND, "import", "--name", "v9", "--chap-file", "secret", "--initiator", "iqn.2026-01.org.example:gw", *MEMBERS
+    )
+    assert done.calls == [
+        (
+            "volume.import",
+            {
+                "members": MEMBERS,
+                "name": "v9",
+                "chap_file": str(tmp_path / "secret"),
+                "initiator": "iqn.2026-01.org.example:gw",
+            },
+        )
+    ]
 
 
 def test_a_volume_that_was_given_back_is_to_be_started(iraid):
@@ -48,8 +64,11 @@ def test_a_volume_that_was_given_back_is_to_be_started(iraid):
 
 
 def test_who_has_the_members_and_which_are_missing_is_said(iraid):
-    found = FOUND | {"owner": "gw1 0badcafe", "warnings": ["the third is silent"],
-                     "members": [*FOUND["members"][:2], {"member": MEMBERS[2], "state": "unknown"}]}
+    found = FOUND | {
+        "owner": "gw1 0badcafe",
+        "warnings": ["the third is silent"],
+        "members": [*FOUND["members"][:2], {"member": MEMBERS[2], "state": "unknown"}],
+    }
     done = iraid(found, "import", *MEMBERS)
     assert done.err == "iraid: warning: the third is silent\n"
     assert "No device that answered has role 2." in done.out

@@ -15,9 +15,14 @@ MAN_PAGE = (ROOT / "docs" / "man" / "iraid.8.scd").read_text()
 _OPTION = re.compile(r"--[a-z][a-z-]*[a-z]")
 COMMON = {"--json", "--socket", "--help"}
 # What scdoc itself always writes, and mandoc remarks upon; none of it shows.
-SCDOC_HABITS = ("skipping paragraph macro: PP empty", "skipping paragraph macro: PP after S",
-                "lower case character in document title", "input text line longer than 80 bytes",
-                "undefined escape, printing literally: \\\\", "referenced manual not found")
+SCDOC_HABITS = (
+    "skipping paragraph macro: PP empty",
+    "skipping paragraph macro: PP after S",
+    "lower case character in document title",
+    "input text line longer than 80 bytes",
+    "undefined escape, printing literally: \\\\",
+    "referenced manual not found",
+)
 
 
 def help_of(*command):
@@ -87,8 +92,9 @@ def test_every_page_is_made_and_shown_without_a_complaint(source, tmp_path):
     assert (made.returncode, made.stderr) == (0, "")
     page = tmp_path / source.stem
     page.write_text(made.stdout)
-    shown = subprocess.run(["groff", "-Tutf8", "-t", "-man", "-ww", "-P-c", "-rLL=100n", page],
-                           capture_output=True, text=True, timeout=60)
+    shown = subprocess.run(
+        ["groff", "-Tutf8", "-t", "-man", "-ww", "-P-c", "-rLL=100n", page], capture_output=True, text=True, timeout=60
+    )
     assert (shown.returncode, shown.stderr) == (0, "")
     # Formatting that was not meant: a star or a tab's literal block that scdoc took as text.
     assert not re.search(r"(?<![\w/.])\*\w|\w\*(?![\w/.])|```", shown.stdout)

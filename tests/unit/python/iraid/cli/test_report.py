@@ -34,10 +34,16 @@ def a_volume(**changes):
 
 
 DEGRADED = volume(
-    state="degraded", reason="member 2 is out",
+    state="degraded",
+    reason="member 2 is out",
     resync=running(corrected_rows=7),
-    members=[member(0), member(1), member(2, state="faulty", link="closed",
-                                          reason="silent for 5.0 s, given up"), member(3)])
+    members=[
+        member(0),
+        member(1),
+        member(2, state="faulty", link="closed", reason="silent for 5.0 s, given up"),
+        member(3),
+    ],
+)
 
 
 @pytest.fixture(autouse=True)
@@ -49,10 +55,19 @@ def plain_environment(monkeypatch):
 def test_a_sentence_in_a_pipe_is_plain_and_does_without_the_tables_library():
     """Which would take half of the time of a command."""
     said = subprocess.run(
-        [sys.executable, "-c", "import sys; from iraid.cli import main, report\n"
-         "report.Report().line('one\\ttwo\\a [bold]three[/bold] :smile:\\r')\n"
-         "print([name for name in sys.modules if name.startswith('rich')])"],
-        cwd=control_peer.ROOT / "python", capture_output=True, text=True, timeout=30, check=True).stdout
+        [
+            sys.executable,
+            "-c",
+            "import sys; from iraid.cli import main, report\n"
+            "report.Report().line('one\\ttwo\\a [bold]three[/bold] :smile:\\r')\n"
+            "print([name for name in sys.modules if name.startswith('rich')])",
+        ],
+        cwd=control_peer.ROOT / "python",
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=True,
+    ).stdout
     assert said == "one     two [bold]three[/bold] :smile:\n[]\n"
 
 
@@ -68,8 +83,12 @@ def test_tables_keep_to_the_width_of_the_terminal_and_lose_nothing(width):
 
 
 def test_the_list_fits_eighty_columns():
-    text = shown(Terminal(), lambda report: report.volumes(
-        [a_volume(), model.read(model.Volume, DEGRADED | {"name": "a-volume-with-a-long-name"})]))
+    text = shown(
+        Terminal(),
+        lambda report: report.volumes(
+            [a_volume(), model.read(model.Volume, DEGRADED | {"name": "a-volume-with-a-long-name"})]
+        ),
+    )
     assert max(map(len, text.splitlines())) <= 80
     for word in ("P-iRAID", "active", "degraded", "300 GiB", "4 of 4", "3 of 4", "resync 43.1 %"):
         assert word in text
@@ -97,25 +116,32 @@ def test_in_a_pipe_reasons_are_one_line_each():
 
 def test_members_that_are_out_show_why_and_the_others_do_not():
     text = shown(io.StringIO(), lambda report: report.status(model.read(model.Volume, DEGRADED)))
-    assert ("10.0.0.3:3260/iqn.2026-01.org.example:disk2/0 is faulty: silent for 5.0 s, given up"
-            in text.splitlines())
+    assert "10.0.0.3:3260/iqn.2026-01.org.example:disk2/0 is faulty: silent for 5.0 s, given up" in text.splitlines()
     assert text.count(" is faulty") == 1
     assert "no reason" not in text
 
 
 def test_a_member_that_is_out_without_a_reason_says_so():
-    text = shown(io.StringIO(), lambda report: report.status(
-        a_volume(members=[member(0, state="missing", reason=None), member(1), member(2)])))
+    text = shown(
+        io.StringIO(),
+        lambda report: report.status(a_volume(members=[member(0, state="missing", reason=None), member(1), member(2)])),
+    )
     assert "is missing: the reason is not known" in text
 
 
-@pytest.mark.parametrize(("stream", "bar"), [
-    (Terminal(), "\u2588" * 8 + "\u2591" * 12), (AsciiTerminal(), "[########............]"),
-    (io.StringIO(), "[########............]")])
+@pytest.mark.parametrize(
+    ("stream", "bar"),
+    [
+        (Terminal(), "\u2588" * 8 + "\u2591" * 12),
+        (AsciiTerminal(), "[########............]"),
+        (io.StringIO(), "[########............]"),
+    ],
+)
 def test_resync_is_a_bar_and_a_percentage(stream, bar):
     text = shown(stream, lambda report: report.status(model.read(model.Volume, DEGRADED)), 120)
-    assert (f"{bar} 43.1 %, 120 MiB/s of each member, 2 min 10 s left, 431 of 1000 rows, 7 corrected"
-            in " ".join(text.split()))
+    assert f"{bar} 43.1 %, 120 MiB/s of each member, 2 min 10 s left, 431 of 1000 rows, 7 corrected" in " ".join(
+        text.split()
+    )
 
 
 def test_an_ascii_terminal_gets_no_box_drawing():
@@ -129,10 +155,18 @@ def test_text_in_brackets_is_shown_as_it_is():
     assert "[fd00::2]:3260/iqn.2026-01.org.example:t/0" in text
 
 
-@pytest.mark.parametrize(("state", "words"), [
-    ("active", "active"), ("degraded", "less redundancy"), ("assembling", "waiting for members"),
-    ("suspended", "I/O waits"), ("failed", "does not work"), ("stopped", "stopped"),
-    ("a-new-one", "a-new-one")])
+@pytest.mark.parametrize(
+    ("state", "words"),
+    [
+        ("active", "active"),
+        ("degraded", "less redundancy"),
+        ("assembling", "waiting for members"),
+        ("suspended", "I/O waits"),
+        ("failed", "does not work"),
+        ("stopped", "stopped"),
+        ("a-new-one", "a-new-one"),
+    ],
+)
 def test_states_are_said_in_words(state, words):
     text = shown(io.StringIO(), lambda report: report.status(a_volume(state=state)))
     line = next(line for line in text.splitlines() if line.startswith("State"))
@@ -147,11 +181,21 @@ def test_a_stopped_volume_of_which_little_is_known_is_shown():
 
 
 REBUILDING = volume(
-    state="degraded", rebuild=running(member=member(4)["member"]),
-    lost={"extents": 2, "bytes": 8192}, medium_repaired=3, reads_hedged=17, empty_roles=[0],
-    members=[member(1), member(2, slow=True, latency_ms=480, medium_errors=3, medium_repaired=2), member(3),
-             member(4, role=0, state="rebuilding"), member(5, role=None, state="spare"),
-             member(6, role=None, state="out of date", reason="its place was taken")])
+    state="degraded",
+    rebuild=running(member=member(4)["member"]),
+    lost={"extents": 2, "bytes": 8192},
+    medium_repaired=3,
+    reads_hedged=17,
+    empty_roles=[0],
+    members=[
+        member(1),
+        member(2, slow=True, latency_ms=480, medium_errors=3, medium_repaired=2),
+        member(3),
+        member(4, role=0, state="rebuilding"),
+        member(5, role=None, state="spare"),
+        member(6, role=None, state="out of date", reason="its place was taken"),
+    ],
+)
 
 
 def test_members_show_how_far_they_are_and_what_is_wrong_with_them():
@@ -160,39 +204,53 @@ def test_members_show_how_far_they_are_and_what_is_wrong_with_them():
     assert "rebuilding 43 %" in lines[member(4)["member"]]
     assert "in sync, slow" in lines[member(2)["member"]]
     assert " spare " in lines[member(5)["member"]]
-    assert re.search(rf"^Rebuild +{member(4)['member']} .*43.1 %, 120 MiB/s of each member, 2 min 10 s left",
-                     text, re.MULTILINE)
+    assert re.search(
+        rf"^Rebuild +{member(4)['member']} .*43.1 %, 120 MiB/s of each member, 2 min 10 s left", text, re.MULTILINE
+    )
     assert re.search(r"^LOST +8 KiB in 2 places: iraid lost v0$", text, re.MULTILINE)
     assert re.search(r"^Repaired +3 medium errors rewritten, 17 slow reads answered", text, re.MULTILINE)
-    for words in ("is slow (480 ms a command)", "3 medium errors, 2 repaired", "its place was taken",
-                  "Role 0 has no device: iraid replace v0 0 DEVICE", "10 MiB/s to 1 GiB/s of each member"):
+    for words in (
+        "is slow (480 ms a command)",
+        "3 medium errors, 2 repaired",
+        "its place was taken",
+        "Role 0 has no device: iraid replace v0 0 DEVICE",
+        "10 MiB/s to 1 GiB/s of each member",
+    ):
         assert words in text
 
 
 def test_the_list_counts_spares_apart_and_shows_a_rebuild():
-    text = shown(io.StringIO(), lambda report: report.volumes(
-        [model.read(model.Volume, REBUILDING | {"empty_roles": []})]))
+    text = shown(
+        io.StringIO(), lambda report: report.volumes([model.read(model.Volume, REBUILDING | {"empty_roles": []})])
+    )
     assert "3 of 4 + 1 spare" in text
     assert "rebuild 43.1 %" in text
 
 
-@pytest.mark.parametrize(("scrub", "words"), [
-    ({}, "none yet"),
-    (running(active=True, mode="check", mismatches=1), "check [########............] 43.1 %"),
-    (work(active=True, mode="check", reason="waits until all members are in sync", done_rows=1, total_rows=9),
-     "waits until all members are in sync"),
-    (work(mode="check", total_rows=1000), "check done; all rows match"),
-    (work(mode="repair", total_rows=1000, mismatches=2, mismatch_offsets=[0, 196608]),
-     "repair done; 2 rows did not match and were corrected"),
-    (work(mode="check", total_rows=1000, done_rows=250), "check stopped at 25.0 %")])
+@pytest.mark.parametrize(
+    ("scrub", "words"),
+    [
+        ({}, "none yet"),
+        (running(active=True, mode="check", mismatches=1), "check [########............] 43.1 %"),
+        (
+            work(active=True, mode="check", reason="waits until all members are in sync", done_rows=1, total_rows=9),
+            "waits until all members are in sync",
+        ),
+        (work(mode="check", total_rows=1000), "check done; all rows match"),
+        (
+            work(mode="repair", total_rows=1000, mismatches=2, mismatch_offsets=[0, 196608]),
+            "repair done; 2 rows did not match and were corrected",
+        ),
+        (work(mode="check", total_rows=1000, done_rows=250), "check stopped at 25.0 %"),
+    ],
+)
 def test_scrub_says_what_it_does_or_did(scrub, words):
     one = a_volume(scrub=NO_SCRUB | scrub)
     assert words in shown(io.StringIO(), lambda report: report.scrub(one))
 
 
 def test_scrub_says_where_rows_did_not_fit_and_what_to_do():
-    one = a_volume(scrub=NO_SCRUB | work(mode="check", total_rows=9, mismatches=3,
-                                         mismatch_offsets=[0, 196608]))
+    one = a_volume(scrub=NO_SCRUB | work(mode="check", total_rows=9, mismatches=3, mismatch_offsets=[0, 196608]))
     text = shown(io.StringIO(), lambda report: report.scrub(one))
     assert "bytes of the volume: 0, 196608 ..." in text
     assert "iraid scrub start v0 --repair" in text
@@ -211,26 +269,62 @@ def test_no_volumes_says_how_to_make_one():
 
 
 def test_discovery_shows_luns_errors_and_how_members_are_named():
-    found = model.read(model.Discovery, {"targets": [
-        {"iqn": "iqn.2026-01.org.example:a", "portals": ["10.0.0.1:3260,1"], "luns": [
-            {"lun": 0, "vendor": "IET", "product": "VIRTUAL-DISK", "serial": "s", "size_bytes": 1 << 40,
-             "block_bytes": 512, "writable": False, "signature": "ext4"}]},
-        {"iqn": "iqn.2026-01.org.example:b", "portals": [], "luns": [], "error": "login refused"}]})
+    found = model.read(
+        model.Discovery,
+        {
+            "targets": [
+                {
+                    "iqn": "iqn.2026-01.org.example:a",
+                    "portals": ["10.0.0.1:3260,1"],
+                    "luns": [
+                        {
+                            "lun": 0,
+                            "vendor": "IET",
+                            "product": "VIRTUAL-DISK",
+                            "serial": "s",
+                            "size_bytes": 1 << 40,
+                            "block_bytes": 512,
+                            "writable": False,
+                            "signature": "ext4",
+                        }
+                    ],
+                },
+                {"iqn": "iqn.2026-01.org.example:b", "portals": [], "luns": [], "error": "login refused"},
+            ]
+        },
+    )
     text = shown(io.StringIO(), lambda report: report.discovery("10.0.0.1", found))
     for words in ("1 TiB", "ext4 (read-only)", "login refused", "10.0.0.1/IQN/LUN"):
         assert words in text
 
 
 def test_examination_shows_superblock_session_and_advice():
-    seen = model.read(model.Examination, {
-        "member": "10.0.0.1:3260/iqn.2026-01.org.example:a/0",
-        "device": {"vendor": "IET", "product": "VIRTUAL-DISK", "serial": "beaf", "size_bytes": 1 << 30,
-                   "block_bytes": 512, "writable": False, "write_cache": True},
-        "session": {"first_burst_bytes": 65536, "initial_r2t": True, "advice": ["raise FirstBurst"]},
-        "superblock": {"volume_uuid": control_peer.UUID, "clean": False,
-                       "member_states": ["in sync", "faulty"]},
-        "copies": {"a": "ok", "b": "corrupt: bad crc"}})
+    seen = model.read(
+        model.Examination,
+        {
+            "member": "10.0.0.1:3260/iqn.2026-01.org.example:a/0",
+            "device": {
+                "vendor": "IET",
+                "product": "VIRTUAL-DISK",
+                "serial": "beaf",
+                "size_bytes": 1 << 30,
+                "block_bytes": 512,
+                "writable": False,
+                "write_cache": True,
+            },
+            "session": {"first_burst_bytes": 65536, "initial_r2t": True, "advice": ["raise FirstBurst"]},
+            "superblock": {"volume_uuid": control_peer.UUID, "clean": False, "member_states": ["in sync", "faulty"]},
+            "copies": {"a": "ok", "b": "corrupt: bad crc"},
+        },
+    )
     text = shown(io.StringIO(), lambda report: report.examination(seen))
-    for words in (control_peer.UUID, "in sync; faulty", "advice: raise FirstBurst", "initial_r2t yes",
-                  "read-only: can't be", "corrupt: bad crc", "volatile"):
+    for words in (
+        control_peer.UUID,
+        "in sync; faulty",
+        "advice: raise FirstBurst",
+        "initial_r2t yes",
+        "read-only: can't be",
+        "corrupt: bad crc",
+        "volatile",
+    ):
         assert words in text

@@ -17,21 +17,42 @@ def histogram(*took_us):
     buckets = [0] * (len(BOUNDS_US) + 1)
     for us in took_us:
         buckets[next((i for i, bound in enumerate(BOUNDS_US) if us <= bound), len(BOUNDS_US))] += 1
-    return {"count": len(took_us), "bytes": 4096 * len(took_us), "errors": 0, "sum_us": sum(took_us),
-            "buckets": buckets}
+    return {
+        "count": len(took_us),
+        "bytes": 4096 * len(took_us),
+        "errors": 0,
+        "sum_us": sum(took_us),
+        "buckets": buckets,
+    }
 
 
 def stats(seconds=0.0, steps=None, read=(), write=(), **changes):
     """So many seconds after it was started; steps: name -> (count, sum_us, max_us)."""
-    commands = {"read": histogram(*read), "write": histogram(*write), "flush": histogram(), "zero": histogram(),
-                "compare": histogram()}
-    counted = [dict(zip(("step", "count", "sum_us", "max_us"), (step, *(steps or {}).get(step, (0, 0, 0))), strict=True))
-               for step in STEPS]
-    return {"name": "v0", "time_ms": 1795341234000 + round(seconds * 1000), "started_ms": 1795341234000,
-            "state": "active", "bounds_us": BOUNDS_US, "queue": 0, "commands": commands, "steps": counted,
-            "thread": {"turns": 1, "idle_us": 0, "receive_us": 0, "engine_us": 0, "code_us": 0, "send_us": 0},
-            "members": [], "runner": {"pid": 1, "user_seconds": 0.0, "system_seconds": 0.0, "resident_bytes": 0,
-                                      "threads": 3}, **changes}
+    commands = {
+        "read": histogram(*read),
+        "write": histogram(*write),
+        "flush": histogram(),
+        "zero": histogram(),
+        "compare": histogram(),
+    }
+    counted = [
+        dict(zip(("step", "count", "sum_us", "max_us"), (step, *(steps or {}).get(step, (0, 0, 0))), strict=True))
+        for step in STEPS
+    ]
+    return {
+        "name": "v0",
+        "time_ms": 1795341234000 + round(seconds * 1000),
+        "started_ms": 1795341234000,
+        "state": "active",
+        "bounds_us": BOUNDS_US,
+        "queue": 0,
+        "commands": commands,
+        "steps": counted,
+        "thread": {"turns": 1, "idle_us": 0, "receive_us": 0, "engine_us": 0, "code_us": 0, "send_us": 0},
+        "members": [],
+        "runner": {"pid": 1, "user_seconds": 0.0, "system_seconds": 0.0, "resident_bytes": 0, "threads": 3},
+        **changes,
+    }
 
 
 @pytest.fixture
@@ -54,8 +75,9 @@ def iraid(tmp_path, capsys, monkeypatch):
 
 
 def test_without_an_interval_all_since_the_start_is_shared_out(iraid):
-    done = iraid([stats(100, {"wait": (4, 400, 150), "read": (2, 1200, 700), "code": (0, 0, 0)}, read=[300, 500])],
-                 "--json")
+    done = iraid(
+        [stats(100, {"wait": (4, 400, 150), "read": (2, 1200, 700), "code": (0, 0, 0)}, read=[300, 500])], "--json"
+    )
     assert done.status == 0
     assert done.slept == []
     found = done.json()
@@ -69,12 +91,20 @@ def test_without_an_interval_all_since_the_start_is_shared_out(iraid):
 
 
 def test_with_an_interval_only_what_was_done_in_it_counts(iraid):
-    before = stats(100, {"write": (10, 10000, 4000)}, write=[1000] * 10,
-                   thread={"turns": 5, "idle_us": 1000, "receive_us": 500, "engine_us": 0, "code_us": 0, "send_us": 0},
-                   runner={"user_seconds": 7.0, "system_seconds": 3.0})
-    after = stats(102, {"write": (12, 10600, 4000)}, write=[1000] * 10 + [200, 400],
-                  thread={"turns": 9, "idle_us": 1600, "receive_us": 700, "engine_us": 100, "code_us": 60, "send_us": 40},
-                  runner={"user_seconds": 8.0, "system_seconds": 3.5})
+    before = stats(
+        100,
+        {"write": (10, 10000, 4000)},
+        write=[1000] * 10,
+        thread={"turns": 5, "idle_us": 1000, "receive_us": 500, "engine_us": 0, "code_us": 0, "send_us": 0},
+        runner={"user_seconds": 7.0, "system_seconds": 3.0},
+    )
+    after = stats(
+        102,
+        {"write": (12, 10600, 4000)},
+        write=[1000] * 10 + [200, 400],
+        thread={"turns": 9, "idle_us": 1600, "receive_us": 700, "engine_us": 100, "code_us": 60, "send_us": 40},
+        runner={"user_seconds": 8.0, "system_seconds": 3.5},
+    )
     done = iraid([before, after], "--interval", "2", "--json")
     assert done.slept == [2.0]
     found = done.json()
@@ -82,15 +112,31 @@ def test_with_an_interval_only_what_was_done_in_it_counts(iraid):
     write = next(one for one in found["steps"] if one["step"] == "write")
     assert (write["count"], write["mean_us"], write["share"]) == (2, 300, 1)
     command = next(one for one in found["commands"] if one["command"] == "write")
-    assert command == {"command": "write", "count": 2, "errors": 0, "bytes": 8192, "mean_us": 300, "p50_us": 256,
-                       "p95_us": 512, "p99_us": 512, "p99_9_us": 512}
+    assert command == {
+        "command": "write",
+        "count": 2,
+        "errors": 0,
+        "bytes": 8192,
+        "mean_us": 300,
+        "p50_us": 256,
+        "p95_us": 512,
+        "p99_us": 512,
+        "p99_9_us": 512,
+    }
     assert found["thread"] == {"idle": 0.6, "receive": 0.2, "engine": 0.1, "code": 0.06, "send": 0.04}
     assert found["process"] == {"user": 0.5, "system": 0.25}
 
 
 def test_a_person_sees_tables(iraid):
-    done = iraid([stats(3700, {"ring": (1000, 12345, 900), "read": (1000, 2_500_000, 1_200_000)},
-                        read=[2000] * 989 + [40_000_000] * 11)])
+    done = iraid(
+        [
+            stats(
+                3700,
+                {"ring": (1000, 12345, 900), "read": (1000, 2_500_000, 1_200_000)},
+                read=[2000] * 989 + [40_000_000] * 11,
+            )
+        ]
+    )
     assert "Volume v0, active, since it was started 1 h 1 min ago" in done.out
     lines = {line.split()[0]: line.split() for line in done.out.splitlines() if line.strip()}
     assert lines["ring"] == ["ring", "1000", "12.3", "us", "0.5%", "900", "us"]

@@ -49,8 +49,10 @@ def test_a_file_that_was_replaced_is_new_and_one_that_is_gone_is_told(tmp_path):
 
 def test_what_the_runner_gives_to_its_handlers_is_not_missing():
     found = "\tlibiscsi.so.7 => /lib/x86_64-linux-gnu/libiscsi.so.7 (0x00007f6a0e137000)\n"
-    symbols = "".join(f"undefined symbol: {name}\t(/x/handler_iraid.so)\n"
-                      for name in ("tcmur_cmd_complete", "tcmu_err_message", "ec_encode_data"))
+    symbols = "".join(
+        f"undefined symbol: {name}\t(/x/handler_iraid.so)\n"
+        for name in ("tcmur_cmd_complete", "tcmu_err_message", "ec_encode_data")
+    )
     assert upgrade.missing_parts(found + symbols) == ["ec_encode_data"]
     assert upgrade.missing_parts(found + "\tlibisal.so.3 => not found\n" + symbols) == ["libisal.so.3"]
     assert upgrade.missing_parts(found) == []
@@ -60,8 +62,10 @@ def volume(state="active", users=("tcmu: v0",), **more):
     return model.Volume(name="v0", state=state, users=list(users), **more)
 
 
-@pytest.mark.parametrize(("state", "word"), [("suspended", "silent"), ("assembling", "not assembled"),
-                                             ("active", None), ("degraded", None), ("failed", None)])
+@pytest.mark.parametrize(
+    ("state", "word"),
+    [("suspended", "silent"), ("assembling", "not assembled"), ("active", None), ("degraded", None), ("failed", None)],
+)
 def test_a_volume_whose_commands_may_not_end_stands_in_the_way(state, word):
     why = upgrade.why_not_now(volume(state))
     assert (why is None) == (word is None) and (word or "") in (why or "")
@@ -72,7 +76,9 @@ def test_a_volume_that_nobody_uses_stands_in_nobodys_way():
 
 
 def test_work_under_way_is_told_of():
-    busy = volume(resync=model.Resync(running=True), rebuild=model.Rebuild(running=True), scrub=model.Scrub(active=True))
+    busy = volume(
+        resync=model.Resync(running=True), rebuild=model.Rebuild(running=True), scrub=model.Scrub(active=True)
+    )
     assert [word for word in ("resync", "rebuild", "scrub") if word not in " ".join(upgrade.notes_on(busy))] == []
     assert upgrade.notes_on(volume()) == []
 
@@ -87,8 +93,13 @@ def test_of_the_runners_log_only_what_is_new_and_of_the_handler_is_told(tmp_path
 
 @pytest.mark.parametrize("seconds", ["0", "26"])
 def test_a_time_that_the_kernel_would_not_wait_is_refused(seconds):
-    done = subprocess.run([sys.executable, str(ROOT / "scripts/upgrade-runner"), "--stop-seconds", seconds], text=True,
-                          capture_output=True, timeout=60, check=False)
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "scripts/upgrade-runner"), "--stop-seconds", seconds],
+        text=True,
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
     assert done.returncode == 2 and f"--stop-seconds {seconds}" in done.stderr and "remedy:" in done.stderr
 
 
@@ -146,8 +157,10 @@ def test_a_handler_that_works_is_taken(monkeypatch, tmp_path):
     assert (report.outcome, report.after, machine.starts) == ("taken", "2.0", ["new"])
 
 
-@pytest.mark.parametrize("new", ["does not start", "is silent", "crashes", "fails", "has no volume", "leaves it stopped",
-                                 "never assembles it"])
+@pytest.mark.parametrize(
+    "new",
+    ["does not start", "is silent", "crashes", "fails", "has no volume", "leaves it stopped", "never assembles it"],
+)
 def test_a_handler_that_does_not_work_makes_room_for_the_old_one(monkeypatch, tmp_path, new):
     machine = Machine(monkeypatch, tmp_path, new)
     with pytest.raises(IraidError, match=r"The old handler, version 1\.0, runs again"):
@@ -176,10 +189,13 @@ def test_it_is_told_which_volume_the_new_handler_did_not_have(monkeypatch, tmp_p
         Machine(monkeypatch, tmp_path, "leaves it stopped").take()
 
 
-@pytest.mark.parametrize(("before", "after"), [
-    (volume("active", users=()), volume("stopped", users=())),  # nobody starts it again
-    (volume("suspended"), volume("suspended")),  # taken by --force
-])
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (volume("active", users=()), volume("stopped", users=())),  # nobody starts it again
+        (volume("suspended"), volume("suspended")),  # taken by --force
+    ],
+)
 def test_what_did_not_work_before_or_is_not_used_needs_not_work_after(monkeypatch, tmp_path, before, after):
     machine = Machine(monkeypatch, tmp_path, "works")
     machine.volumes = lambda: [after]

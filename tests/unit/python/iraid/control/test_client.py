@@ -24,8 +24,7 @@ def path(tmp_path):
 def failure_of(path, call=lambda client: client.version()):
     with pytest.raises(IraidError) as caught:
         call(Client(path))
-    assert str(path) in caught.value.message or caught.value.kind not in (
-        "unavailable", "permission", "answer")
+    assert str(path) in caught.value.message or caught.value.kind not in ("unavailable", "permission", "answer")
     assert caught.value.remedy
     return caught.value
 
@@ -106,12 +105,25 @@ def test_an_answer_cut_off_in_the_middle_is_told_from_no_answer(path):
         assert "after 10 bytes of its answer" in failure_of(path).message
 
 
-@pytest.mark.parametrize("raw", [
-    b"HTTP/1.1 400\n", b"\xff\xfe\n", b"[]\n", b"null\n", b'"text"\n', b'{"id": 1, "result": {}}\n',
-    b'{"jsonrpc": "1.0", "id": 1, "result": {}}\n', b'{"jsonrpc": "2.0", "id": 7, "result": {}}\n',
-    b'{"jsonrpc": "2.0", "id": 1}\n', b'{"jsonrpc": "2.0", "id": 1, "error": "no"}\n',
-    b'{"jsonrpc": "2.0", "id": 1, "result": []}\n', b'{"jsonrpc": "2.0", "id": 1, "result": {}}\n',
-    b'{"jsonrpc": "2.0", "id": 1, "result": {"version": 1, "program": "x"}}\n', b"\n"])
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"HTTP/1.1 400\n",
+        b"\xff\xfe\n",
+        b"[]\n",
+        b"null\n",
+        b'"text"\n',
+        b'{"id": 1, "result": {}}\n',
+        b'{"jsonrpc": "1.0", "id": 1, "result": {}}\n',
+        b'{"jsonrpc": "2.0", "id": 7, "result": {}}\n',
+        b'{"jsonrpc": "2.0", "id": 1}\n',
+        b'{"jsonrpc": "2.0", "id": 1, "error": "no"}\n',
+        b'{"jsonrpc": "2.0", "id": 1, "result": []}\n',
+        b'{"jsonrpc": "2.0", "id": 1, "result": {}}\n',
+        b'{"jsonrpc": "2.0", "id": 1, "result": {"version": 1, "program": "x"}}\n',
+        b"\n",
+    ],
+)
 def test_nonsense_is_an_invalid_answer(path, raw):
     with ControlPeer(path, raw=raw):
         error = failure_of(path)
@@ -144,7 +156,10 @@ def test_a_typed_error_keeps_type_message_and_remedy(path):
     with ControlPeer(path, {"volume.status": failure}):
         error = failure_of(path, lambda client: client.status("v0"))
     assert (error.kind, error.message, error.remedy) == (
-        "in_use", "member X holds an ext4 file system", "use --force to overwrite it")
+        "in_use",
+        "member X holds an ext4 file system",
+        "use --force to overwrite it",
+    )
 
 
 def test_an_error_without_data_gets_its_type_from_the_code(path):
@@ -168,12 +183,16 @@ def test_fields_that_are_absent_null_or_new_do_not_break_the_client(path):
     assert (volume.uuid, volume.members, volume.level) == ("", [], None)
 
 
-@pytest.mark.parametrize(("change", "where"), [
-    ({"members": {}}, "result.members is dict, not a list"),
-    ({"members": [{"member": 5}]}, "result.members[0].member is int, not str"),
-    ({"size_bytes": "big"}, "result.size_bytes is str, not int"),
-    ({"size_bytes": True}, "result.size_bytes is bool, not int"),
-    ({"regions": []}, "result.regions is list, not an object")])
+@pytest.mark.parametrize(
+    ("change", "where"),
+    [
+        ({"members": {}}, "result.members is dict, not a list"),
+        ({"members": [{"member": 5}]}, "result.members[0].member is int, not str"),
+        ({"size_bytes": "big"}, "result.size_bytes is str, not int"),
+        ({"size_bytes": True}, "result.size_bytes is bool, not int"),
+        ({"regions": []}, "result.regions is list, not an object"),
+    ],
+)
 def test_a_field_of_the_wrong_type_is_named(path, change, where):
     with ControlPeer(path, {"volume.status": control_peer.volume(**change)}):
         error = failure_of(path, lambda client: client.status("v0"))
@@ -189,16 +208,25 @@ def listed(*failures):
     """A handler with volumes v2, v1 and v0, of which volume.status fails as given: name -> Failure."""
     failing = dict(failures)
     names = ("v2", "v1", "v0")
-    return {"volume.list": {"volumes": [{"name": name, "state": "failed" if name == "v1" else "active",
-                                         "reason": FAULT if name == "v1" else ""} for name in names]},
-            "volume.status": lambda p: failing.get(p["name"]) or control_peer.volume(p["name"])}
+    return {
+        "volume.list": {
+            "volumes": [
+                {"name": name, "state": "failed" if name == "v1" else "active", "reason": FAULT if name == "v1" else ""}
+                for name in names
+            ]
+        },
+        "volume.status": lambda p: failing.get(p["name"]) or control_peer.volume(p["name"]),
+    }
 
 
 def test_a_volume_whose_file_has_a_fault_is_as_the_list_has_it_and_hides_no_other(path):
     with ControlPeer(path, listed(("v1", Failure(1, "invalid", FAULT, "correct the file")))):
         volumes = status_of_all(Client(path))
     assert [(one.name, one.state, one.reason) for one in volumes] == [
-        ("v0", "active", ""), ("v1", "failed", FAULT), ("v2", "active", "")]
+        ("v0", "active", ""),
+        ("v1", "failed", FAULT),
+        ("v2", "active", ""),
+    ]
     assert [len(one.members) for one in volumes] == [4, 0, 4]
 
 

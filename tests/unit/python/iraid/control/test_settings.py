@@ -49,7 +49,7 @@ def test_the_program_is_named_if_it_is_not_there(monkeypatch):
         settings.gateway()
 
 
-@pytest.mark.parametrize("answer", [r'{"file": "/a\377"}', r'\377'])
+@pytest.mark.parametrize("answer", [r'{"file": "/a\377"}', r"\377"])
 def test_an_answer_that_is_not_utf_8_is_no_reason_to_give_up(tmp_path, monkeypatch, answer):
     engine = tmp_path / "engine"
     engine.write_text(f"#!/bin/sh\nprintf '{answer}'\nprintf 'it \\377 failed' >&2\n")

@@ -7,9 +7,20 @@ from hypothesis import strategies as st
 from iraid.control.units import format_duration, format_size, parse_size, percent_done
 
 
-@pytest.mark.parametrize(("text", "size"), [
-    ("0", 0), ("65536", 65536), ("512B", 512), ("64K", 65536), ("64k", 65536), ("64KiB", 65536),
-    (" 1 MiB ", 1 << 20), ("3T", 3 << 40), ("2e", 2 << 60)])
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("0", 0),
+        ("65536", 65536),
+        ("512B", 512),
+        ("64K", 65536),
+        ("64k", 65536),
+        ("64KiB", 65536),
+        (" 1 MiB ", 1 << 20),
+        ("3T", 3 << 40),
+        ("2e", 2 << 60),
+    ],
+)
 def test_sizes_are_read_in_binary_units(text, size):
     assert parse_size(text) == size
 
@@ -25,9 +36,20 @@ def test_decimal_units_are_refused_as_ambiguous():
         parse_size("64KB")
 
 
-@pytest.mark.parametrize(("size", "text"), [
-    (0, "0 B"), (512, "512 B"), (1023, "1023 B"), (1024, "1 KiB"), (65536, "64 KiB"),
-    (1536, "1.5 KiB"), ((1 << 30) - 1, "1 GiB"), (300 << 30, "300 GiB"), (3 << 60, "3 EiB")])
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [
+        (0, "0 B"),
+        (512, "512 B"),
+        (1023, "1023 B"),
+        (1024, "1 KiB"),
+        (65536, "64 KiB"),
+        (1536, "1.5 KiB"),
+        ((1 << 30) - 1, "1 GiB"),
+        (300 << 30, "300 GiB"),
+        (3 << 60, "3 EiB"),
+    ],
+)
 def test_sizes_are_shown_in_the_largest_unit_that_fits(size, text):
     assert format_size(size) == text
 
@@ -49,8 +71,17 @@ def test_nothing_to_do_is_done():
     assert percent_done(0, 0) == 100.0
 
 
-@pytest.mark.parametrize(("seconds", "text"), [
-    (0, "0 s"), (59, "59 s"), (60, "1 min 0 s"), (3599, "59 min 59 s"), (3660, "1 h 1 min"),
-    (86399, "23 h 59 min"), (90000, "1 d 1 h")])
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0, "0 s"),
+        (59, "59 s"),
+        (60, "1 min 0 s"),
+        (3599, "59 min 59 s"),
+        (3660, "1 h 1 min"),
+        (86399, "23 h 59 min"),
+        (90000, "1 d 1 h"),
+    ],
+)
 def test_durations_are_shown_in_two_units(seconds, text):
     assert format_duration(seconds) == text

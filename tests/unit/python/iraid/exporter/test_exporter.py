@@ -78,8 +78,10 @@ def test_names_are_as_prometheus_wants_them(one):
 
 
 def test_all_metrics_of_a_handler_that_is_well_are_there(path):
-    well = answers([volume(rebuild=running(member="m"))], spares=[
-        {"device": "10.0.0.9:3260/iqn.x:s/0", "size_bytes": 1 << 30, "block_bytes": 512}])
+    well = answers(
+        [volume(rebuild=running(member="m"))],
+        spares=[{"device": "10.0.0.9:3260/iqn.x:s/0", "size_bytes": 1 << 30, "block_bytes": 512}],
+    )
     with ControlPeer(path, well | {"events": Failure(10, "internal", "no", "")}):  # or failed_calls would not be there
         names = {name for name, _ in scraped(path)}
     for one in metrics.METRICS:
@@ -105,8 +107,18 @@ def test_a_scrape_has_the_figures_of_the_handler(path):
     assert value(found, "member_command_bytes_total", volume="v0", member=m0, op="write") == 20 * 4096
     assert value(found, "session_rtt_seconds", volume="v0", member=m0, session="0") == pytest.approx(250e-6)
     assert value(found, "session_retransmits_total", volume="v0", member=m0, session="0") == 3
-    assert value(found, "session_info", volume="v0", member=m0, session="0", portal="10.0.0.1:3260",
-                 congestion_control="cubic") == 1
+    assert (
+        value(
+            found,
+            "session_info",
+            volume="v0",
+            member=m0,
+            session="0",
+            portal="10.0.0.1:3260",
+            congestion_control="cubic",
+        )
+        == 1
+    )
     assert value(found, "volume_rows_written_total", volume="v0", how="read_modify_write") == 4
 
 
@@ -126,7 +138,13 @@ def test_a_histogram_counts_in_each_bucket_what_is_below_it(path):
         return value(found, "command_duration_seconds_bucket", volume="v0", op="read", le=bound)
 
     assert [bucket(le) for le in ("1.6e-05", "0.000256", "0.000512", "0.001024", "33.554432", "+Inf")] == [
-        0, 0, 100, 100, 100, 100]
+        0,
+        0,
+        100,
+        100,
+        100,
+        100,
+    ]
     assert value(found, "command_duration_seconds_count", volume="v0", op="read") == 100
     assert value(found, "command_duration_seconds_sum", volume="v0", op="read") == pytest.approx(0.03)
 
@@ -148,8 +166,7 @@ def test_buckets_that_do_not_fit_their_bounds_are_not_guessed_at():
 def test_exactly_one_state_of_a_volume_holds(path, state):
     with ControlPeer(path, answers([volume(state=state)])):
         found = scraped(path)
-    states = {dict(labels)["state"]: number for (name, labels), number in found.items()
-              if name == "iraid_volume_state"}
+    states = {dict(labels)["state"]: number for (name, labels), number in found.items() if name == "iraid_volume_state"}
     assert {name for name, number in states.items() if number} == {state}
     assert set(states) == {*metrics.VOLUME_STATES, state}
 
@@ -178,12 +195,17 @@ def test_two_sessions_by_one_portal_are_told_apart(path):
 
 def test_work_in_the_background_is_told_with_its_progress(path):
     waiting = work(member=member(1)["member"], total_rows=1000, done_rows=10, reason="no session")
-    one = volume(rebuild=waiting, resync=running(corrected_rows=2), scrub=work(
-        active=False, mode="check", mismatches=5, mismatch_offsets=[]))
+    one = volume(
+        rebuild=waiting,
+        resync=running(corrected_rows=2),
+        scrub=work(active=False, mode="check", mismatches=5, mismatch_offsets=[]),
+    )
     with ControlPeer(path, answers([one])):
         found = scraped(path)
-    assert [value(found, f"work_{what}", volume="v0", work="rebuild") for what in (
-        "pending", "running", "done_rows", "total_rows", "remaining_seconds")] == [1, 0, 10, 1000, None]
+    assert [
+        value(found, f"work_{what}", volume="v0", work="rebuild")
+        for what in ("pending", "running", "done_rows", "total_rows", "remaining_seconds")
+    ] == [1, 0, 10, 1000, None]
     assert value(found, "work_remaining_seconds", volume="v0", work="resync") == 130
     assert value(found, "work_bytes_per_second", volume="v0", work="resync") == 120 << 20
     assert value(found, "work_pending", volume="v0", work="scrub") == 0
@@ -197,11 +219,22 @@ def test_parity_to_be_verified_is_work_that_waits():
     assert not metrics.is_pending(model.read(model.Volume, volume(regions=regions, level=0)), "resync")
 
 
-@pytest.mark.parametrize(("level", "states", "empty", "bears"), [
-    (5, ["in sync"] * 4, [], 1), (5, ["in sync"] * 3 + ["faulty"], [], 0), (5, ["in sync"] * 3 + ["rebuilding"], [], 0),
-    (5, ["in sync"] * 3, [3], 0), (6, ["in sync"] * 4, [], 2), (6, ["in sync"] * 3 + ["missing"], [], 1),
-    (1, ["in sync"] * 3, [], 2), (1, ["in sync", "faulty"], [], 0), (0, ["in sync"] * 3, [], 0),
-    (10, ["in sync"] * 4, [], 1), (10, ["in sync"] * 3 + ["out of date"], [], 0)])
+@pytest.mark.parametrize(
+    ("level", "states", "empty", "bears"),
+    [
+        (5, ["in sync"] * 4, [], 1),
+        (5, ["in sync"] * 3 + ["faulty"], [], 0),
+        (5, ["in sync"] * 3 + ["rebuilding"], [], 0),
+        (5, ["in sync"] * 3, [3], 0),
+        (6, ["in sync"] * 4, [], 2),
+        (6, ["in sync"] * 3 + ["missing"], [], 1),
+        (1, ["in sync"] * 3, [], 2),
+        (1, ["in sync", "faulty"], [], 0),
+        (0, ["in sync"] * 3, [], 0),
+        (10, ["in sync"] * 4, [], 1),
+        (10, ["in sync"] * 3 + ["out of date"], [], 0),
+    ],
+)
 def test_redundancy_is_how_many_more_members_may_be_lost(level, states, empty, bears):
     members = [member(role, state=state) for role, state in enumerate(states)]
     members.append(member(9, state="spare", role=None))
@@ -209,9 +242,20 @@ def test_redundancy_is_how_many_more_members_may_be_lost(level, states, empty, b
     assert gather.redundancy(model.read(model.Volume, one)) == bears
 
 
-@pytest.mark.parametrize(("level", "out", "redundancy", "expendable"), [
-    (5, [], 1, 6), (5, [0], 0, 0), (6, [0], 1, 5), (1, [0], 4, 5), (0, [], 0, 0),
-    (10, [], 1, 6), (10, [0], 0, 4), (10, [0, 2], 0, 2), (10, [0, 2, 4], 0, 0)])
+@pytest.mark.parametrize(
+    ("level", "out", "redundancy", "expendable"),
+    [
+        (5, [], 1, 6),
+        (5, [0], 0, 0),
+        (6, [0], 1, 5),
+        (1, [0], 4, 5),
+        (0, [], 0, 0),
+        (10, [], 1, 6),
+        (10, [0], 0, 4),
+        (10, [0, 2], 0, 2),
+        (10, [0, 2, 4], 0, 0),
+    ],
+)
 def test_each_member_that_may_be_lost_alone_counts_as_expendable(path, level, out, redundancy, expendable):
     """Level 10 with one of six out survives the loss of any other than its partner."""
     members = [member(role, state="faulty" if role in out else "in sync") for role in range(6)]
@@ -304,8 +348,9 @@ def test_all_of_it_has_one_limit(path, monkeypatch):
 def test_a_volume_that_does_not_answer_hides_no_other(path):
     broken = Failure(10, "internal", "its thread hangs", "restart it")
     both = answers([volume("good"), volume("stuck")])
-    with ControlPeer(path, both | {"volume.status": lambda asked: (
-            broken if asked["name"] == "stuck" else volume(asked["name"]))}):
+    with ControlPeer(
+        path, both | {"volume.status": lambda asked: broken if asked["name"] == "stuck" else volume(asked["name"])}
+    ):
         found = scraped(path)
     assert [value(found, "volume_up", volume=name) for name in ("good", "stuck")] == [1, 0]
     assert value(found, "volume_state", volume="stuck", state="active") == 1
@@ -414,16 +459,24 @@ def figures(**changes):
 
 def test_a_point_is_made_of_two_looks():
     before = figures(time_ms=STARTED_MS)
-    after = figures(time_ms=STARTED_MS + 5000, commands={
-        "read": commands(200, 65536, 300), "write": commands(50, 4096, 2000)})
+    after = figures(
+        time_ms=STARTED_MS + 5000, commands={"read": commands(200, 65536, 300), "write": commands(50, 4096, 2000)}
+    )
     point = history.between(before, after)
     assert point.reads_per_second == 20 and point.read_bytes_per_second == 20 * 65536
     assert point.read_us == 300
     assert point.writes_per_second == 0 and point.write_us is None
 
 
-@pytest.mark.parametrize("after", [{"started_ms": STARTED_MS + 1}, {"started_ms": 0}, {"time_ms": STARTED_MS + 60_000},
-                                   {"commands": {"read": commands(1, 512, 10)}}])
+@pytest.mark.parametrize(
+    "after",
+    [
+        {"started_ms": STARTED_MS + 1},
+        {"started_ms": 0},
+        {"time_ms": STARTED_MS + 60_000},
+        {"commands": {"read": commands(1, 512, 10)}},
+    ],
+)
 def test_a_volume_that_was_started_anew_makes_no_jump(after):
     assert history.between(figures(), figures(**{"time_ms": STARTED_MS + 65_000, **after})) is None
 
@@ -432,8 +485,12 @@ FIGURES = model.read(Stats, stats())
 
 
 def snapshot_of(*shown: dict[str, Any], at_ms: int) -> gather.Snapshot:
-    views = tuple(gather.VolumeView(model.Volume(one["name"], "active"), replace(
-        FIGURES, name=one["name"], time_ms=one["time_ms"])) for one in shown)
+    views = tuple(
+        gather.VolumeView(
+            model.Volume(one["name"], "active"), replace(FIGURES, name=one["name"], time_ms=one["time_ms"])
+        )
+        for one in shown
+    )
     return gather.Snapshot(at_ms / 1000, up=True, volumes=views)
 
 
@@ -491,10 +548,18 @@ def service(tmp_path_factory) -> Iterator[Service]:
         yield running_service
 
 
-@pytest.mark.parametrize(("target", "kind"), [
-    ("/", "text/html"), ("/page.js", "text/javascript"), ("/page.css", "text/css"), ("/icon.svg", "image/svg+xml"),
-    ("/metrics", "text/plain"), ("/api/v1/status", "application/json"),
-    ("/api/v1/status?after=17", "application/json")])
+@pytest.mark.parametrize(
+    ("target", "kind"),
+    [
+        ("/", "text/html"),
+        ("/page.js", "text/javascript"),
+        ("/page.css", "text/css"),
+        ("/icon.svg", "image/svg+xml"),
+        ("/metrics", "text/plain"),
+        ("/api/v1/status", "application/json"),
+        ("/api/v1/status?after=17", "application/json"),
+    ],
+)
 def test_what_is_served_and_that_nothing_else_may_run(service, target, kind):
     status, got, headers, body = get(service, target)
     assert status == 200 and got.startswith(kind) and body
@@ -514,20 +579,44 @@ def test_nothing_but_get_and_head_is_answered(service, method):
     assert "default-src 'none'" in headers["Content-Security-Policy"]
 
 
-@pytest.mark.parametrize(("target", "expected"), [
-    ("/nothing", 404), ("/../client.py", 404), ("/page/index.html", 404), ("//etc/passwd", 404),
-    ("/api/v1/status?after=x", 400), ("/api/v1/status?after=-1", 400), ("/api/v1/status?after=" + "9" * 30, 400),
-    ("/api/v1/status?after=%C2%B2", 400), ("/" + "x" * 70000, 414)])
+@pytest.mark.parametrize(
+    ("target", "expected"),
+    [
+        ("/nothing", 404),
+        ("/../client.py", 404),
+        ("/page/index.html", 404),
+        ("//etc/passwd", 404),
+        ("/api/v1/status?after=x", 400),
+        ("/api/v1/status?after=-1", 400),
+        ("/api/v1/status?after=" + "9" * 30, 400),
+        ("/api/v1/status?after=%C2%B2", 400),
+        ("/" + "x" * 70000, 414),
+    ],
+)
 def test_bad_requests_get_their_status_and_a_text(service, target, expected):
     status, kind, _, body = get(service, target)
     assert (status, kind) == (expected, "text/plain; charset=utf-8") and body
 
 
-@pytest.mark.parametrize(("host", "accepted"), [
-    ("127.0.0.1:9723", True), ("127.0.0.1", True), ("localhost:9723", True), ("[::1]:9723", True), ("10.0.0.9:1", True),
-    (f"{socket.gethostname()}:9723", True), ("gw1.example.org:9723", True), ("GW1.Example.org.", True),
-    ("evil.example:9723", False), ("gw1.example.org.evil.example", False), ("localhost.evil.example", False),
-    ("127.0.0.1.evil.example", False), ("[::1", False), ("@127.0.0.1:x@evil.example", False)])
+@pytest.mark.parametrize(
+    ("host", "accepted"),
+    [
+        ("127.0.0.1:9723", True),
+        ("127.0.0.1", True),
+        ("localhost:9723", True),
+        ("[::1]:9723", True),
+        ("10.0.0.9:1", True),
+        (f"{socket.gethostname()}:9723", True),
+        ("gw1.example.org:9723", True),
+        ("GW1.Example.org.", True),
+        ("evil.example:9723", False),
+        ("gw1.example.org.evil.example", False),
+        ("localhost.evil.example", False),
+        ("127.0.0.1.evil.example", False),
+        ("[::1", False),
+        ("@127.0.0.1:x@evil.example", False),
+    ],
+)
 def test_a_name_of_somebody_else_that_points_here_gets_nothing(service, host, accepted):
     for target in ("/", "/metrics", "/api/v1/status"):
         status, _, _, body = get(service, target, {"Host": host})
@@ -544,8 +633,10 @@ def test_an_address_that_is_none_is_refused_and_not_logged(path, capfd):
 def test_names_are_data_and_never_markup(path):
     evil = "<script>alert(1)</script>"
     members = [member(0, member=f"{evil}/iqn.x/0", reason=evil)]
-    with ControlPeer(path, answers([volume(members=members, reason=evil)], events=page(event(1, text=evil)))), \
-            Service(path, "127.0.0.1", 0) as service:
+    with (
+        ControlPeer(path, answers([volume(members=members, reason=evil)], events=page(event(1, text=evil)))),
+        Service(path, "127.0.0.1", 0) as service,
+    ):
         assert evil not in get(service, "/")[3].decode()
         _, kind, _, body = get(service, "/api/v1/status")
         assert kind == "application/json" and json.loads(body)["volumes"][0]["reason"] == evil
@@ -606,9 +697,13 @@ def test_a_client_that_takes_its_time_is_ended(path, monkeypatch):
 @contextmanager
 def exporter_process(path, *words, environment=None):
     """Yields the process and the URL it said."""
-    process = subprocess.Popen([sys.executable, IRAID, "exporter", "--socket", path, "--json", *words],
-                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                               env=os.environ | (environment or {}))
+    process = subprocess.Popen(
+        [sys.executable, IRAID, "exporter", "--socket", path, "--json", *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | (environment or {}),
+    )
     try:
         yield process, json.loads(process.stdout.readline())["url"]
     finally:
@@ -620,8 +715,9 @@ def test_the_command_serves_says_so_to_systemd_and_ends_on_sigterm(path, tmp_pat
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd, ControlPeer(path, answers()):
         systemd.bind(str(tmp_path / "notify"))
         systemd.settimeout(20)
-        with exporter_process(path, "--address", "127.0.0.1", "--port", "0",
-                              environment={"NOTIFY_SOCKET": str(tmp_path / "notify")}) as (process, url):
+        with exporter_process(
+            path, "--address", "127.0.0.1", "--port", "0", environment={"NOTIFY_SOCKET": str(tmp_path / "notify")}
+        ) as (process, url):
             assert systemd.recv(100) == b"READY=1"
             port = int(re.fullmatch(r"http://127\.0\.0\.1:(\d+)/", url)[1])
             connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
@@ -649,9 +745,14 @@ def test_a_port_that_is_taken_is_named(path, capsys):
     assert f"127.0.0.1 port {port}: Address already in use" in said and "ss -ltnp" in said
 
 
-@pytest.mark.parametrize(("words", "said"), [
-    (["--address", "gw1", "--port", "0"], "'gw1' is not an IP address to listen on"),
-    (["--address", "", "--port", "0"], "'' is not an IP address"), (["--port", "70000"], "70000")])
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--address", "gw1", "--port", "0"], "'gw1' is not an IP address to listen on"),
+        (["--address", "", "--port", "0"], "'' is not an IP address"),
+        (["--port", "70000"], "70000"),
+    ],
+)
 def test_wrong_usage_ends_with_2_and_is_named(words, said, capsys):
     assert main(["exporter", *words]) == 2
     assert said in capsys.readouterr().err
@@ -686,8 +787,20 @@ def test_options_override_gateway_conf(path, gateway_file):
 
 
 def test_a_fault_in_gateway_conf_is_told_and_nothing_is_served(path, gateway_file, capsys):
-    gateway_file([{"file": "/etc/iraid/gateway.conf", "line": 7, "section": "exporter", "key": "port",
-                   "what": "99999 is above 65535", "remedy": "1 to 65535"}], address="127.0.0.1", port=9723)
+    gateway_file(
+        [
+            {
+                "file": "/etc/iraid/gateway.conf",
+                "line": 7,
+                "section": "exporter",
+                "key": "port",
+                "what": "99999 is above 65535",
+                "remedy": "1 to 65535",
+            }
+        ],
+        address="127.0.0.1",
+        port=9723,
+    )
     assert main(["exporter", "--socket", str(path)]) == 1
     assert "/etc/iraid/gateway.conf:7: port: 99999 is above 65535" in capsys.readouterr().err
 
@@ -711,6 +824,10 @@ def test_the_unit_runs_a_command_that_there_is_and_is_shut_in(tmp_path):
     said = [line for line in done.stderr.splitlines() if "iraid-exporter" in line]
     assert (done.returncode, said) == (0, []), done.stderr
     # Of 100, the less the better.
-    done = subprocess.run(["systemd-analyze", "security", "--offline=true", "--threshold=20", "--no-pager", unit],
-                          capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        ["systemd-analyze", "security", "--offline=true", "--threshold=20", "--no-pager", unit],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
     assert done.returncode == 0, done.stdout

@@ -49,10 +49,22 @@ def test_a_file_of_another_user_is_refused(secrets):
     assert "belongs to user 65534" in refused(path).message
 
 
-@pytest.mark.parametrize("content", [
-    "", "client\n", f"client\n{SECRET}\nmore\n", f"\n{SECRET}\n", "client\n\n", f"NULL\n{SECRET}\n",
-    f"{'u' * 256}\n{SECRET}\n", f"cli\x07ent\n{SECRET}\n", f"clientä\n{SECRET}\n", b"\xff\n\xfe\n",
-    f"client\n{SECRET}\n" + "\n" * 5000])
+@pytest.mark.parametrize(
+    "content",
+    [
+        "",
+        "client\n",
+        f"client\n{SECRET}\nmore\n",
+        f"\n{SECRET}\n",
+        "client\n\n",
+        f"NULL\n{SECRET}\n",
+        f"{'u' * 256}\n{SECRET}\n",
+        f"cli\x07ent\n{SECRET}\n",
+        f"clientä\n{SECRET}\n",
+        b"\xff\n\xfe\n",
+        f"client\n{SECRET}\n" + "\n" * 5000,
+    ],
+)
 def test_what_is_not_two_good_lines_is_refused(secrets, content):
     refused(secrets(content))
 

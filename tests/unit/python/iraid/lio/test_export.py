@@ -12,8 +12,15 @@ from iraid.control.errors import IraidError, UsageFault
 from iraid.lio import export_plan
 from iraid.lio.chap import Credentials
 from iraid.lio.export_plan import parse_iqn, parse_portal, plan_export, plan_unexport
-from iraid.lio.steps import (CreateAcl, CreateGroup, CreateTarget, Portal, SetGroupAttribute, SetStorageAttribute,
-                             carry_out)
+from iraid.lio.steps import (
+    CreateAcl,
+    CreateGroup,
+    CreateTarget,
+    Portal,
+    SetGroupAttribute,
+    SetStorageAttribute,
+    carry_out,
+)
 
 BOB = "iqn.1993-08.org.debian:01:bob"
 SECRET = Credentials("client", "wolf-howls-42")
@@ -55,7 +62,7 @@ def lio():
 
 def test_a_fresh_export_makes_a_whole_target(lio):
     export(lio, request())
-    storage, = lio.config["storage_objects"]
+    (storage,) = lio.config["storage_objects"]
     assert storage["config"] == "iraid/v0"
     assert storage["wwn"] == UUID
     assert storage["size"] == 300 << 30
@@ -79,10 +86,9 @@ def test_nobody_but_the_named_gets_in(lio):
 
 def test_limits_are_raised_beyond_the_kernels(lio):
     export(lio, request())
-    storage, = lio.config["storage_objects"]
+    (storage,) = lio.config["storage_objects"]
     assert storage["hw_max_sectors"] * 512 == export_plan.TRANSFER_BYTES_MAX > 64 * 1024
-    assert storage["control"] == ("hw_block_size=512,max_data_area_mb=64,data_pages_per_blk=16,"
-                                  "cmd_ring_size_mb=1")
+    assert storage["control"] == ("hw_block_size=512,max_data_area_mb=64,data_pages_per_blk=16,cmd_ring_size_mb=1")
     parameters = lio.group(IQN)["parameters"]
     assert parameters["InitialR2T"] == "No"
     assert int(parameters["FirstBurstLength"]) <= int(parameters["MaxBurstLength"])
@@ -99,7 +105,7 @@ def test_an_acl_gets_the_queue_depth_of_the_group(lio):
 
 def test_blocks_of_4096_are_told_to_the_kernel(lio):
     export(lio, request(block_bytes=4096))
-    storage, = lio.config["storage_objects"]
+    (storage,) = lio.config["storage_objects"]
     assert "hw_block_size=4096" in storage["control"]
     assert storage["hw_max_sectors"] * 4096 == export_plan.TRANSFER_BYTES_MAX
 
@@ -112,8 +118,7 @@ def test_a_volume_without_volatile_caches_says_so(lio):
 def test_chap_is_asked_of_every_initiator(lio):
     export(lio, request(initiators=(ALICE, BOB), credentials=SECRET))
     assert lio.group(IQN)["attributes"]["authentication"] == 1
-    assert [(a["chap_userid"], a["chap_password"]) for a in lio.acls(IQN).values()] == [
-        ("client", "wolf-howls-42")] * 2
+    assert [(a["chap_userid"], a["chap_password"]) for a in lio.acls(IQN).values()] == [("client", "wolf-howls-42")] * 2
 
 
 def test_secrets_are_not_in_what_is_reported(lio):
@@ -139,10 +144,18 @@ def test_demo_mode_lets_anybody_write(lio):
 # --- again, and more ---
 
 
-@pytest.mark.parametrize("wanted", [
-    request(), request(portals=()), request(credentials=SECRET), request(write_cache=False),
-    request(initiators=(), demo_mode=True), request(initiators=(ALICE, BOB, ALICE)),
-    request(portals=(Portal("[::]", 3260), Portal("[::]", 3260)))])
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        request(),
+        request(portals=()),
+        request(credentials=SECRET),
+        request(write_cache=False),
+        request(initiators=(), demo_mode=True),
+        request(initiators=(ALICE, BOB, ALICE)),
+        request(portals=(Portal("[::]", 3260), Portal("[::]", 3260))),
+    ],
+)
 def test_the_same_export_again_changes_nothing(lio, wanted):
     first = export(lio, wanted)
     again = plan_export(wanted, lio.dump())
@@ -172,8 +185,7 @@ def test_volumes_share_a_target_as_luns(lio):
     export(lio, request())
     plan = export(lio, second())
     assert plan.lun == 1
-    assert lio.acls(IQN)[ALICE]["mapped_luns"] == [
-        {"index": 0, "tpg_lun": 0}, {"index": 1, "tpg_lun": 1}]
+    assert lio.acls(IQN)[ALICE]["mapped_luns"] == [{"index": 0, "tpg_lun": 0}, {"index": 1, "tpg_lun": 1}]
 
 
 def test_the_lowest_free_lun_is_taken(lio):
@@ -356,10 +368,15 @@ def test_a_target_that_is_saved_with_chap_of_demo_mode_does_not_come_back_withou
 
 # --- undone ---
 
-WANTED = [request(credentials=SECRET), request(portals=()), second(), second(iqn=IQN + "b"),
-          request(initiators=(BOB,), portals=(Portal("10.0.1.9", 3260),)),
-          request(initiators=(ALICE, BOB), credentials=SECRET),
-          request(initiators=(), demo_mode=True)]
+WANTED = [
+    request(credentials=SECRET),
+    request(portals=()),
+    second(),
+    second(iqn=IQN + "b"),
+    request(initiators=(BOB,), portals=(Portal("10.0.1.9", 3260),)),
+    request(initiators=(ALICE, BOB), credentials=SECRET),
+    request(initiators=(), demo_mode=True),
+]
 
 
 def an_empty_target(lio):
@@ -505,8 +522,13 @@ def test_initiators_of_all_storage_objects_hold_the_volume(lio):
 
 def in_loopback(lio):
     export(lio, request())
-    lio.config["targets"].append({"wwn": "naa.5001405000000001", "fabric": "loopback", "tpgs": [
-        {"tag": 1, "luns": [{"index": 0, "storage_object": "/backstores/user/v0"}]}]})
+    lio.config["targets"].append(
+        {
+            "wwn": "naa.5001405000000001",
+            "fabric": "loopback",
+            "tpgs": [{"tag": 1, "luns": [{"index": 0, "storage_object": "/backstores/user/v0"}]}],
+        }
+    )
 
 
 def test_a_volume_that_another_fabric_has_too_is_left_as_it_is(lio):
@@ -556,31 +578,69 @@ def test_an_initiator_let_in_by_demo_mode_holds_it(lio):
 # --- what is typed ---
 
 
-@pytest.mark.parametrize(("text", "portal"), [
-    ("10.0.0.9", Portal("10.0.0.9", 3260)), ("10.0.0.9:860", Portal("10.0.0.9", 860)),
-    ("[fd00:0::9]:3261", Portal("[fd00::9]", 3261)), ("[::0]", Portal("[::]", 3260))])
+@pytest.mark.parametrize(
+    ("text", "portal"),
+    [
+        ("10.0.0.9", Portal("10.0.0.9", 3260)),
+        ("10.0.0.9:860", Portal("10.0.0.9", 860)),
+        ("[fd00:0::9]:3261", Portal("[fd00::9]", 3261)),
+        ("[::0]", Portal("[::]", 3260)),
+    ],
+)
 def test_portals_are_read_in_one_form(text, portal):
     assert parse_portal(text) == portal
 
 
-@pytest.mark.parametrize("text", ["", "host", "10.0.0", "10.0.0.9:0", "10.0.0.9:65536", "fd00::9",
-                                  "[10.0.0.9]:3260", "10.0.0.9:", "10.0.0.9:x", "[fd00::9"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "host",
+        "10.0.0",
+        "10.0.0.9:0",
+        "10.0.0.9:65536",
+        "fd00::9",
+        "[10.0.0.9]:3260",
+        "10.0.0.9:",
+        "10.0.0.9:x",
+        "[fd00::9",
+    ],
+)
 def test_what_is_no_portal_is_refused_and_named(text):
     with pytest.raises(UsageFault, match=f"'{text}'".replace("[", r"\[")):
         parse_portal(text)
 
 
-@pytest.mark.parametrize("text", [
-    "iqn.2026-01.org.example:v0", "iqn.1991-05.com.microsoft:host-1", "iqn.2026-01.org.example",
-    "IQN.2026-01.org.Example:V0", "eui.0123456789abcdef", "naa.5001405012345678"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "iqn.2026-01.org.example:v0",
+        "iqn.1991-05.com.microsoft:host-1",
+        "iqn.2026-01.org.example",
+        "IQN.2026-01.org.Example:V0",
+        "eui.0123456789abcdef",
+        "naa.5001405012345678",
+    ],
+)
 def test_iscsi_names_are_read_in_lower_case(text):
     assert parse_iqn(text) == text.lower()
 
 
-@pytest.mark.parametrize("text", [
-    "", "iqn", "iqn.2026-13.org.example:v0", "iqn.2026-01.org:v0", "iqn.2026-01.org.example:a_b",
-    "iqn.2026-01.org.example:a b", "iqn.2026-01.org.example:a/b", "eui.123", "naa.9001405012345678",
-    "iqn.2026-01.org.example:" + "x" * 210])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "iqn",
+        "iqn.2026-13.org.example:v0",
+        "iqn.2026-01.org:v0",
+        "iqn.2026-01.org.example:a_b",
+        "iqn.2026-01.org.example:a b",
+        "iqn.2026-01.org.example:a/b",
+        "eui.123",
+        "naa.9001405012345678",
+        "iqn.2026-01.org.example:" + "x" * 210,
+    ],
+)
 def test_what_is_no_iscsi_name_is_refused(text):
     with pytest.raises(UsageFault):
         parse_iqn(text)

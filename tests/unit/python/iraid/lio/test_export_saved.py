@@ -55,8 +55,10 @@ def lio(tmp_path, monkeypatch):
     monkeypatch.setattr(target, "check_root", lambda *_: None)
     monkeypatch.setenv("IRAID_RUN_DIR", str(tmp_path / "run"))
     monkeypatch.setenv("IRAID_SOCKET", str(tmp_path / "control.sock"))
-    answers = {"version": {"version": "0.1.0", "program": "tcmu-runner"},
-               "volume.status": lambda p: {**VOLUME, "name": p["name"], "uuid": uuid(p["name"])}}
+    answers = {
+        "version": {"version": "0.1.0", "program": "tcmu-runner"},
+        "volume.status": lambda p: {**VOLUME, "name": p["name"], "uuid": uuid(p["name"])},
+    }
     with ControlPeer(tmp_path / "control.sock", answers):
         yield made
 
@@ -64,6 +66,7 @@ def lio(tmp_path, monkeypatch):
 @pytest.fixture
 def iraid(lio, capsys):
     """iraid(*words) -> status, out, err."""
+
     def run(*words):
         status = cli.main([*map(str, words)])
         out, err = capsys.readouterr()
@@ -92,8 +95,9 @@ def save_what_does_not_run(lio):
         group["luns"].append({"index": 1, "storage_object": "/backstores/user/v1"})
         group["portals"].append({"ip_address": "10.0.1.9", "port": 3260})
         group["node_acls"][0]["mapped_luns"].append({"index": 1, "tpg_lun": 1})
-        group["node_acls"].append({"node_wwn": BOB, "mapped_luns": [
-            {"index": 0, "tpg_lun": 0}, {"index": 7, "tpg_lun": 1}]})
+        group["node_acls"].append(
+            {"node_wwn": BOB, "mapped_luns": [{"index": 0, "tpg_lun": 0}, {"index": 7, "tpg_lun": 1}]}
+        )
     return lio.save_file.read_text()
 
 
@@ -112,9 +116,11 @@ def test_another_lun_does_not_take_the_number_of_one_that_was_not_restored(expor
     assert iraid("export", "v2", "--iqn", IQN, "--acl", ALICE, "--json").json()["lun"] == 2
     group = exported.group_saved()
     assert [(lun["index"], lun["storage_object"]) for lun in group["luns"]] == [
-        (0, "/backstores/user/v0"), (1, "/backstores/user/v1"), (2, "/backstores/user/v2")]
-    assert group["node_acls"][0]["mapped_luns"] == [
-        *before["node_acls"][0]["mapped_luns"], {"index": 2, "tpg_lun": 2}]
+        (0, "/backstores/user/v0"),
+        (1, "/backstores/user/v1"),
+        (2, "/backstores/user/v2"),
+    ]
+    assert group["node_acls"][0]["mapped_luns"] == [*before["node_acls"][0]["mapped_luns"], {"index": 2, "tpg_lun": 2}]
     assert group["node_acls"][1] == before["node_acls"][1] and group["portals"] == before["portals"]
 
 
@@ -143,7 +149,9 @@ def test_unexport_takes_its_own_lun_out_of_the_file_and_no_other(exported, iraid
     group = exported.group_saved()
     assert [lun["index"] for lun in group["luns"]] == [1]
     assert [acl["mapped_luns"] for acl in group["node_acls"]] == [
-        [{"index": 1, "tpg_lun": 1}], [{"index": 7, "tpg_lun": 1}]]
+        [{"index": 1, "tpg_lun": 1}],
+        [{"index": 7, "tpg_lun": 1}],
+    ]
     assert len(group["portals"]) == 2
 
 
@@ -163,8 +171,10 @@ def test_saved_luns_are_not_opened_to_any_initiator(exported, iraid):
     for _ in ("beside the running target", "beside none"):
         done = iraid(*open_to_all)
         assert done.status == 1
-        assert (f"target {IQN} has other LUNs, which are saved and do not run, and lets named initiators in only"
-                in done.err)
+        assert (
+            f"target {IQN} has other LUNs, which are saved and do not run, and lets named initiators in only"
+            in done.err
+        )
         assert exported.save_file.read_text() == before
         exported.config["storage_objects"].clear(), exported.config["targets"].clear()
 
@@ -188,8 +198,10 @@ def test_a_saved_lun_whose_number_another_one_runs_by_is_named(exported, iraid):
     assert iraid("export", "v2", "--iqn", IQN, "--acl", ALICE, "--no-save", "--json").json()["lun"] == 1
     done = iraid(*EXPORT)
     assert done.status == 0
-    assert (f"LUN 1 of {IQN} was saved as /backstores/user/v1, which does not run, and is /backstores/user/v2 now"
-            in done.err)
+    assert (
+        f"LUN 1 of {IQN} was saved as /backstores/user/v1, which does not run, and is /backstores/user/v2 now"
+        in done.err
+    )
     group = exported.group_saved()
     assert [lun["storage_object"] for lun in group["luns"]] == ["/backstores/user/v0", "/backstores/user/v2"]
     assert group["node_acls"][1]["mapped_luns"] == [{"index": 0, "tpg_lun": 0}]  # BOB may not use v2
@@ -219,7 +231,9 @@ def test_an_unexport_that_could_not_be_saved_is_finished_by_the_same_command(exp
     assert exported.names_saved() == (["v0"], [IQN])
     done = iraid("unexport", "v0", "--json").json()
     assert done["iqns"] == [IQN] and done["changes"] == [
-        f"saved LUN of storage object v0 in target {IQN} removed", "saved storage object v0 removed"]
+        f"saved LUN of storage object v0 in target {IQN} removed",
+        "saved storage object v0 removed",
+    ]
     assert exported.names_saved() == ([], [])
     assert "volume v0 is not exported" in iraid("unexport", "v0").err
 
@@ -232,7 +246,8 @@ def test_an_export_that_could_not_be_saved_says_what_a_reboot_does(lio, iraid, m
 
 @pytest.mark.parametrize("which", [[], ["--iqn", IQN]])
 def test_an_unexport_that_was_interrupted_after_the_target_is_finished_by_the_same_command(
-        exported, iraid, monkeypatch, which):
+    exported, iraid, monkeypatch, which
+):
     def interrupted(made):
         if isinstance(made, steps.CreateStorage):
             raise KeyboardInterrupt

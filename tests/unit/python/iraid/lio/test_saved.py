@@ -19,8 +19,11 @@ def storage(name, plugin="user", **more):
 
 
 def target(iqn, *paths):
-    return {"wwn": iqn, "fabric": "iscsi", "tpgs": [
-        {"tag": 1, "luns": [{"index": i, "storage_object": p} for i, p in enumerate(paths)]}]}
+    return {
+        "wwn": iqn,
+        "fabric": "iscsi",
+        "tpgs": [{"tag": 1, "luns": [{"index": i, "storage_object": p} for i, p in enumerate(paths)]}],
+    }
 
 
 SAVED = {
@@ -31,11 +34,13 @@ SAVED = {
 
 
 def test_what_could_not_be_restored_at_boot_stays_in_the_file():
-    running = {"storage_objects": [storage("v0", size=2)], "targets": [
-        target(IQN, "/backstores/user/v0")], "fabric_modules": []}
+    running = {
+        "storage_objects": [storage("v0", size=2)],
+        "targets": [target(IQN, "/backstores/user/v0")],
+        "fabric_modules": [],
+    }
     merged = saved.merge(SAVED, running, {"v0"}, {IQN})
-    assert merged["storage_objects"] == [
-        storage("not-restored", "block"), storage("v0", size=2), storage("last")]
+    assert merged["storage_objects"] == [storage("not-restored", "block"), storage("v0", size=2), storage("last")]
     assert merged["targets"] == SAVED["targets"]
     assert merged["fabric_modules"] == SAVED["fabric_modules"]
 
@@ -47,8 +52,10 @@ def test_what_was_removed_is_removed_from_the_file():
 
 
 def test_a_target_brings_all_storage_objects_it_needs():
-    running = {"storage_objects": [storage("v0"), storage("disk", "block"), storage("other")],
-               "targets": [target(IQN, "/backstores/user/v0", "/backstores/block/disk")]}
+    running = {
+        "storage_objects": [storage("v0"), storage("disk", "block"), storage("other")],
+        "targets": [target(IQN, "/backstores/user/v0", "/backstores/block/disk")],
+    }
     merged = saved.merge(None, running, {"v0"}, {IQN})
     assert [s["name"] for s in merged["storage_objects"]] == ["v0", "disk"]
     assert merged["targets"] == running["targets"]
@@ -75,7 +82,7 @@ def test_the_file_is_private_whole_and_the_old_one_kept(tmp_path):
     assert saved.store(path, changed, SAVED)
     assert json.loads(path.read_text()) == changed
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    backup, = (tmp_path / "backup").iterdir()
+    (backup,) = (tmp_path / "backup").iterdir()
     assert json.loads(gzip.decompress(backup.read_bytes())) == SAVED
     assert stat.S_IMODE(backup.stat().st_mode) == 0o600
     assert sorted(p.name for p in tmp_path.iterdir()) == ["backup", "saveconfig.json"]
@@ -126,26 +133,47 @@ def test_an_empty_file_is_an_empty_configuration(tmp_path):
     assert saved.load(path) == {}
 
 
-@pytest.mark.parametrize(("config", "fault"), [
-    ({"storage_objects": None}, "storage_objects is null, not a list"),
-    ({"targets": {"wwn": IQN}}, "targets is an object, not a list"),
-    ({"storage_objects": ["x"]}, 'storage_objects[0] is "x", not an object'),
-    ({"storage_objects": [storage("v0"), {"plugin": "user", "config": "iraid/v0"}]}, "storage_objects[1] has no name"),
-    ({"storage_objects": [{"name": "v0"}]}, "storage_objects[0] has no plugin"),
-    ({"storage_objects": [storage("v0", size="1G")]}, 'storage_objects[0].size is "1G", not a number'),
-    ({"targets": [{"tpgs": []}]}, "targets[0] has no wwn"),
-    ({"targets": [{"wwn": IQN, "tpgs": None}]}, "targets[0].tpgs is null, not a list"),
-    ({"targets": [{"wwn": IQN, "tpgs": [{"luns": [{"index": 0}]}]}]},
-     "targets[0].tpgs[0].luns[0] has no storage_object"),
-    ({"targets": [target(IQN, "v0")]},
-     'targets[0].tpgs[0].luns[0].storage_object is "v0", not /backstores/PLUGIN/NAME'),
-    ({"targets": [{"wwn": IQN, "tpgs": [{"tag": 1, "node_acls": [{}]}]}]},
-     "targets[0].tpgs[0].node_acls[0] has no node_wwn"),
-    ({"targets": [{"wwn": IQN, "tpgs": [{"tag": 1, "node_acls": [{"node_wwn": "i", "mapped_luns": [{"index": 0}]}]}]}]},
-     "targets[0].tpgs[0].node_acls[0].mapped_luns[0] has no tpg_lun"),
-    ({"targets": [{"wwn": IQN, "tpgs": [{"tag": 1, "portals": ["10.0.0.9:3260"]}]}]},
-     'targets[0].tpgs[0].portals[0] is "10.0.0.9:3260", not an object'),
-    ({"targets": ["x" * 99]}, f'targets[0] is "{"x" * 39}..., not an object')])
+@pytest.mark.parametrize(
+    ("config", "fault"),
+    [
+        ({"storage_objects": None}, "storage_objects is null, not a list"),
+        ({"targets": {"wwn": IQN}}, "targets is an object, not a list"),
+        ({"storage_objects": ["x"]}, 'storage_objects[0] is "x", not an object'),
+        (
+            {"storage_objects": [storage("v0"), {"plugin": "user", "config": "iraid/v0"}]},
+            "storage_objects[1] has no name",
+        ),
+        ({"storage_objects": [{"name": "v0"}]}, "storage_objects[0] has no plugin"),
+        ({"storage_objects": [storage("v0", size="1G")]}, 'storage_objects[0].size is "1G", not a number'),
+        ({"targets": [{"tpgs": []}]}, "targets[0] has no wwn"),
+        ({"targets": [{"wwn": IQN, "tpgs": None}]}, "targets[0].tpgs is null, not a list"),
+        (
+            {"targets": [{"wwn": IQN, "tpgs": [{"luns": [{"index": 0}]}]}]},
+            "targets[0].tpgs[0].luns[0] has no storage_object",
+        ),
+        (
+            {"targets": [target(IQN, "v0")]},
+            'targets[0].tpgs[0].luns[0].storage_object is "v0", not /backstores/PLUGIN/NAME',
+        ),
+        (
+            {"targets": [{"wwn": IQN, "tpgs": [{"tag": 1, "node_acls": [{}]}]}]},
+            "targets[0].tpgs[0].node_acls[0] has no node_wwn",
+        ),
+        (
+            {
+                "targets": [
+                    {"wwn": IQN, "tpgs": [{"tag": 1, "node_acls": [{"node_wwn": "i", "mapped_luns": [{"index": 0}]}]}]}
+                ]
+            },
+            "targets[0].tpgs[0].node_acls[0].mapped_luns[0] has no tpg_lun",
+        ),
+        (
+            {"targets": [{"wwn": IQN, "tpgs": [{"tag": 1, "portals": ["10.0.0.9:3260"]}]}]},
+            'targets[0].tpgs[0].portals[0] is "10.0.0.9:3260", not an object',
+        ),
+        ({"targets": ["x" * 99]}, f'targets[0] is "{"x" * 39}..., not an object'),
+    ],
+)
 def test_a_file_of_an_odd_shape_is_refused_with_the_place(tmp_path, config, fault):
     """Somebody has edited it."""
     path = tmp_path / "saveconfig.json"

@@ -9,9 +9,33 @@ import click
 from iraid.cli.main import cli
 
 # Programs of Debian's that remedies name; a typo in one would pass for a program.
-PROGRAMS = {"apt", "chmod", "chown", "chronyc", "cmake", "dmesg", "echo", "ip", "journalctl", "modprobe", "mount",
-            "sysctl", "systemctl", "targetcli", "targetctl", "timedatectl", "ss", "df", "rm", "tgtadm", "[",
-            "ping", "/usr/libexec/iraid/upgrade-runner", "install", "ls"}
+PROGRAMS = {
+    "apt",
+    "chmod",
+    "chown",
+    "chronyc",
+    "cmake",
+    "dmesg",
+    "echo",
+    "ip",
+    "journalctl",
+    "modprobe",
+    "mount",
+    "sysctl",
+    "systemctl",
+    "targetcli",
+    "targetctl",
+    "timedatectl",
+    "ss",
+    "df",
+    "rm",
+    "tgtadm",
+    "[",
+    "ping",
+    "/usr/libexec/iraid/upgrade-runner",
+    "install",
+    "ls",
+}
 
 
 def assert_parses(remedy):

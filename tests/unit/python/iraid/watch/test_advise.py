@@ -14,10 +14,27 @@ from iraid.watch.throughput import Shape, Way
 
 MIB = 1 << 20
 MS = 1e-3
-TUNED = {"target_segment_bytes": 262144, "first_burst_bytes": 262144, "max_burst_bytes": 262144, "initial_r2t": False,
-         "immediate_data": True, "header_digest": False, "data_digest": False, "portal_group": 1}
-TCP = {"rtt_us": 300, "rttvar_us": 50, "min_rtt_us": 200, "cwnd_segments": 10, "mss_bytes": 8948,
-       "path_mtu_bytes": 9000, "segments_out": 100000, "retransmits": 0, "busy_us": 5000000}
+TUNED = {
+    "target_segment_bytes": 262144,
+    "first_burst_bytes": 262144,
+    "max_burst_bytes": 262144,
+    "initial_r2t": False,
+    "immediate_data": True,
+    "header_digest": False,
+    "data_digest": False,
+    "portal_group": 1,
+}
+TCP = {
+    "rtt_us": 300,
+    "rttvar_us": 50,
+    "min_rtt_us": 200,
+    "cwnd_segments": 10,
+    "mss_bytes": 8948,
+    "path_mtu_bytes": 9000,
+    "segments_out": 100000,
+    "retransmits": 0,
+    "busy_us": 5000000,
+}
 TGT, LIO = "IET", "LIO-ORG"
 ACL = "/sys/kernel/config/target/iscsi/iqn.2026-01.org.example:disk0/tpgt_1/acls/iqn.2026-01.org.example:gw"
 
@@ -25,9 +42,20 @@ ACL = "/sys/kernel/config/target/iscsi/iqn.2026-01.org.example:disk0/tpgt_1/acls
 def path(index=0, vendor=TGT, tcp=None, **changes):
     negotiated = TUNED | {key: value for key, value in changes.items() if key in TUNED}
     rest = {key: value for key, value in changes.items() if key not in TUNED}
-    return {"portal": f"10.0.0.{index + 1}:3260", "vendor": vendor, "product": "DISK", "negotiated": negotiated,
-            "window_commands": 128, "window_commands_max": 64, "in_flight": 0, "data_in_bytes": 262144,
-            "read_bytes_max": 4 * MIB, "write_bytes_max": 262144, "tcp": TCP | (tcp or {}), **rest}
+    return {
+        "portal": f"10.0.0.{index + 1}:3260",
+        "vendor": vendor,
+        "product": "DISK",
+        "negotiated": negotiated,
+        "window_commands": 128,
+        "window_commands_max": 64,
+        "in_flight": 0,
+        "data_in_bytes": 262144,
+        "read_bytes_max": 4 * MIB,
+        "write_bytes_max": 262144,
+        "tcp": TCP | (tcp or {}),
+        **rest,
+    }
 
 
 def measured(index=0, latency=0.5 * MS, rate=100 * MIB, state="in sync", **changes):
@@ -49,12 +77,20 @@ def find(members, gateway=None, **changes):
 # --- the model ---
 
 
-@pytest.mark.parametrize(("latency", "depth", "block", "expected"), [
-    # The fourth paper's requests and round trips, by its own formula.
-    (8 * MS, 1, 10 * 1000 * 1000, 108.7e6), (16 * MS, 1, 10 * 1000 * 1000, 100e6),
-    (32 * MS, 1, 10 * 1000 * 1000, 86.2e6), (64 * MS, 1, 10 * 1000 * 1000, 67.6e6),
-    (10 * MS, 1, 4096, 0.408e6), (10 * MS, 16, 4096, 6.53e6),
-    (10 * MS, 1000, 65536, 119e6), (0.0, 1, 4096, 119e6)])
+@pytest.mark.parametrize(
+    ("latency", "depth", "block", "expected"),
+    [
+        # The fourth paper's requests and round trips, by its own formula.
+        (8 * MS, 1, 10 * 1000 * 1000, 108.7e6),
+        (16 * MS, 1, 10 * 1000 * 1000, 100e6),
+        (32 * MS, 1, 10 * 1000 * 1000, 86.2e6),
+        (64 * MS, 1, 10 * 1000 * 1000, 67.6e6),
+        (10 * MS, 1, 4096, 0.408e6),
+        (10 * MS, 16, 4096, 6.53e6),
+        (10 * MS, 1000, 65536, 119e6),
+        (0.0, 1, 4096, 119e6),
+    ],
+)
 def test_one_member_is_the_papers_model_and_no_faster_than_its_rate(latency, depth, block, expected):
     ways = [Way("m", latency, 119e6)]
     found = throughput.estimate(Shape(0, 1, 64 * MIB), ways, 0.0, "read", block, depth)
@@ -62,9 +98,19 @@ def test_one_member_is_the_papers_model_and_no_faster_than_its_rate(latency, dep
     assert found.limit == ("member" if found.bytes_per_second == 119e6 else "round trips")
 
 
-@pytest.mark.parametrize(("level", "members", "missing", "reads", "writes"), [
-    (0, 4, 0, 4, 4), (5, 4, 0, 4, 3), (6, 6, 0, 6, 4), (1, 2, 0, 2, 1), (10, 4, 0, 4, 2), (10, 3, 0, 3, 1),
-    (5, 4, 1, 2, 2.25), (6, 6, 1, 5 / 1.5, 5 * 4 / 6)])
+@pytest.mark.parametrize(
+    ("level", "members", "missing", "reads", "writes"),
+    [
+        (0, 4, 0, 4, 4),
+        (5, 4, 0, 4, 3),
+        (6, 6, 0, 6, 4),
+        (1, 2, 0, 2, 1),
+        (10, 4, 0, 4, 2),
+        (10, 3, 0, 3, 1),
+        (5, 4, 1, 2, 2.25),
+        (6, 6, 1, 5 / 1.5, 5 * 4 / 6),
+    ],
+)
 def test_many_at_a_time_use_every_member(level, members, missing, reads, writes):
     """In rates of one member; those that are missing cost the others their share."""
     ways = [Way(str(i), MS, 100.0) for i in range(members - missing)]
@@ -86,10 +132,21 @@ def test_members_that_are_slower_together_show_the_gateway(together, limit):
     assert found == limit and most == (110e6 if limit == "gateway" else 400e6)
 
 
-@pytest.mark.parametrize(("level", "block", "unasked", "trips"), [
-    (0, 4096, 262144, 1), (1, 4096, 262144, 1), (10, 4096, 262144, 1), (5, 4096, 262144, 2), (6, 4096, 262144, 2),
-    (5, 3 * 65536, 262144, 1),  # a whole row needs nothing read
-    (5, 3 * 65536, 8192, 2), (0, 65536, 8192, 2), (0, 8192, 8192, 1), (5, 65536, 8192, 3)])  # R2T costs one more
+@pytest.mark.parametrize(
+    ("level", "block", "unasked", "trips"),
+    [
+        (0, 4096, 262144, 1),
+        (1, 4096, 262144, 1),
+        (10, 4096, 262144, 1),
+        (5, 4096, 262144, 2),
+        (6, 4096, 262144, 2),
+        (5, 3 * 65536, 262144, 1),  # a whole row needs nothing read
+        (5, 3 * 65536, 8192, 2),
+        (0, 65536, 8192, 2),
+        (0, 8192, 8192, 1),
+        (5, 65536, 8192, 3),
+    ],
+)  # R2T costs one more
 def test_a_write_takes_as_many_round_trips_as_its_level_needs(level, block, unasked, trips):
     ways = [Way(str(i), 10 * MS, 0.0, 10 * MS, unasked) for i in range(4)]
     seconds = throughput.request_seconds(Shape(level, 4, 65536), ways, "write", block)
@@ -119,25 +176,29 @@ def test_without_rates_nothing_is_made_up():
 # --- what is mistuned ---
 
 
-@pytest.mark.parametrize(("changes", "kind", "severity", "settings"), [
-    ({"target_segment_bytes": 8192}, "segment", "warning", {"MaxRecvDataSegmentLength": "262144"}),
-    ({"target_segment_bytes": 65535}, "segment", "warning", {"MaxRecvDataSegmentLength": "262144"}),
-    ({"data_in_bytes": 8192}, "data-in", "warning", {"MaxXmitDataSegmentLength": "262144"}),
-    ({"initial_r2t": True}, "r2t", "warning", {"InitialR2T": "No"}),
-    ({"immediate_data": False}, "immediate", "warning", {"ImmediateData": "Yes"}),
-    ({"first_burst_bytes": 65536}, "first-burst", "note", {"FirstBurstLength": "262144"}),
-    ({"first_burst_bytes": 32768}, "first-burst", "warning", {"FirstBurstLength": "262144"}),
-    ({"max_burst_bytes": 131072}, "max-burst", "warning", {"MaxBurstLength": "1048576"}),
-    ({"window_commands": 16}, "depth", "warning", {"depth": "128"}),
-    ({"window_commands": 47}, "depth", "warning", {"depth": "128"}),
-    ({"data_digest": True}, "data-digest", "note", {"DataDigest": "None"}),
-    ({"header_digest": True}, "header-digest", "note", {}),
-    ({"read_bytes_max": 65536}, "transfer", "note", {}),
-    ({"tcp": {"retransmits": 200}}, "loss", "warning", {}),
-    ({"tcp": {"mss_bytes": 1400}}, "mtu-differs", "warning", {}),
-    ({"tcp": {"sndbuf_limited_us": 2500000}}, "send-buffer", "warning", {}),
-    ({"tcp": {"peer_limited_us": 2500000}}, "peer-buffer", "warning", {}),
-    ({"tcp": {"min_rtt_us": 6000}}, "slow-start", "note", {})])
+@pytest.mark.parametrize(
+    ("changes", "kind", "severity", "settings"),
+    [
+        ({"target_segment_bytes": 8192}, "segment", "warning", {"MaxRecvDataSegmentLength": "262144"}),
+        ({"target_segment_bytes": 65535}, "segment", "warning", {"MaxRecvDataSegmentLength": "262144"}),
+        ({"data_in_bytes": 8192}, "data-in", "warning", {"MaxXmitDataSegmentLength": "262144"}),
+        ({"initial_r2t": True}, "r2t", "warning", {"InitialR2T": "No"}),
+        ({"immediate_data": False}, "immediate", "warning", {"ImmediateData": "Yes"}),
+        ({"first_burst_bytes": 65536}, "first-burst", "note", {"FirstBurstLength": "262144"}),
+        ({"first_burst_bytes": 32768}, "first-burst", "warning", {"FirstBurstLength": "262144"}),
+        ({"max_burst_bytes": 131072}, "max-burst", "warning", {"MaxBurstLength": "1048576"}),
+        ({"window_commands": 16}, "depth", "warning", {"depth": "128"}),
+        ({"window_commands": 47}, "depth", "warning", {"depth": "128"}),
+        ({"data_digest": True}, "data-digest", "note", {"DataDigest": "None"}),
+        ({"header_digest": True}, "header-digest", "note", {}),
+        ({"read_bytes_max": 65536}, "transfer", "note", {}),
+        ({"tcp": {"retransmits": 200}}, "loss", "warning", {}),
+        ({"tcp": {"mss_bytes": 1400}}, "mtu-differs", "warning", {}),
+        ({"tcp": {"sndbuf_limited_us": 2500000}}, "send-buffer", "warning", {}),
+        ({"tcp": {"peer_limited_us": 2500000}}, "peer-buffer", "warning", {}),
+        ({"tcp": {"min_rtt_us": 6000}}, "slow-start", "note", {}),
+    ],
+)
 def test_each_fault_is_found_and_nothing_else(changes, kind, severity, settings):
     (found,) = one_with(**changes)
     assert (found.kind, found.severity, found.settings) == (kind, severity, settings)
@@ -145,11 +206,23 @@ def test_each_fault_is_found_and_nothing_else(changes, kind, severity, settings)
     assert settings or found.advice or found.commands  # nobody is left without a remedy
 
 
-@pytest.mark.parametrize("changes", [
-    {}, {"target_segment_bytes": 65536}, {"window_commands": 48}, {"window_commands": 0}, {"data_in_bytes": 0},
-    {"read_bytes_max": 262144}, {"tcp": {"retransmits": 49}}, {"tcp": {"retransmits": 99, "segments_out": 100000}},
-    {"tcp": {"sndbuf_limited_us": 400000}}, {"tcp": {"sndbuf_limited_us": 900000, "busy_us": 999999}},
-    {"tcp": {"min_rtt_us": 900}}, {"tcp": {"mss_bytes": 7300}}])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"target_segment_bytes": 65536},
+        {"window_commands": 48},
+        {"window_commands": 0},
+        {"data_in_bytes": 0},
+        {"read_bytes_max": 262144},
+        {"tcp": {"retransmits": 49}},
+        {"tcp": {"retransmits": 99, "segments_out": 100000}},
+        {"tcp": {"sndbuf_limited_us": 400000}},
+        {"tcp": {"sndbuf_limited_us": 900000, "busy_us": 999999}},
+        {"tcp": {"min_rtt_us": 900}},
+        {"tcp": {"mss_bytes": 7300}},
+    ],
+)
 def test_what_is_good_enough_is_not_mentioned(changes):
     assert one_with(**changes) == []
 
@@ -183,9 +256,15 @@ def test_a_member_that_is_slower_than_the_others_is_found(rate, expected):
     assert [one.kind for one in found] == expected
 
 
-@pytest.mark.parametrize(("latency", "usual", "expected"), [
-    (3 * MS, 0.5 * MS, ["slow-latency"]), (0.9 * MS, 0.3 * MS, ["slow-latency"]), (0.7 * MS, 0.3 * MS, []),
-    (9 * MS, 8 * MS, ["target-time"])])
+@pytest.mark.parametrize(
+    ("latency", "usual", "expected"),
+    [
+        (3 * MS, 0.5 * MS, ["slow-latency"]),
+        (0.9 * MS, 0.3 * MS, ["slow-latency"]),
+        (0.7 * MS, 0.3 * MS, []),
+        (9 * MS, 8 * MS, ["target-time"]),
+    ],
+)
 def test_a_member_that_answers_later_is_found(latency, usual, expected):
     found = find([measured(0, latency=latency), *(measured(i, latency=usual) for i in (1, 2, 3))])
     assert sorted({one.kind for one in found if member(0)["member"] in one.members}) == expected
@@ -202,8 +281,9 @@ def test_large_packets_pay_only_where_much_is_moved():
     assert set(kinds(900 * MIB)) == {("mtu", "note")}
 
 
-@pytest.mark.parametrize(("rtt_us", "rate", "found"), [
-    (64000, 40, True), (64000, 10, False), (300, 4000, False), (10000, 2000, True)])
+@pytest.mark.parametrize(
+    ("rtt_us", "rate", "found"), [(64000, 40, True), (64000, 10, False), (300, 4000, False), (10000, 2000, True)]
+)
 def test_a_receive_window_that_is_too_small_for_the_way_is_found(rtt_us, rate, found):
     gateway = advice.Gateway(rmem_max=6 * MIB, wmem_max=4 * MIB, slow_start_after_idle=False)
     kinds = {one.kind: one for one in one_with(gateway, rate * MIB, tcp={"min_rtt_us": rtt_us})}
@@ -218,7 +298,11 @@ def test_who_is_out_is_said_first_and_not_tuned():
     hung = measured(3, error="it answered nothing in time")
     found = find([measured(0), gone, silent, hung], state="degraded", empty_roles=[4])
     assert [(one.kind, one.members) for one in found] == [
-        ("out", [gone.member]), ("out", [silent.member]), ("unmeasured", [hung.member]), ("empty", [])]
+        ("out", [gone.member]),
+        ("out", [silent.member]),
+        ("unmeasured", [hung.member]),
+        ("empty", []),
+    ]
     assert "faulty: no route" in found[0].text and "not answering" in found[1].text
     assert found[3].commands == ["iraid replace v0 4 DEVICE"]
 
@@ -249,8 +333,13 @@ def test_tgt_gets_tgtadm():
     update = re.compile(r'tgtadm --lld iscsi --mode target --op update --tid "\$tid" --name (\w+) --value (\w+)')
     set_to = [update.fullmatch(one).groups() for one in updates]
     assert set_to[0] == ("MaxBurstLength", "1048576")  # else the first burst would be refused
-    assert dict(set_to) == {"MaxBurstLength": "1048576", "FirstBurstLength": "262144", "InitialR2T": "No",
-                            "MaxRecvDataSegmentLength": "262144", "MaxQueueCmd": "128"}
+    assert dict(set_to) == {
+        "MaxBurstLength": "1048576",
+        "FirstBurstLength": "262144",
+        "InitialR2T": "No",
+        "MaxRecvDataSegmentLength": "262144",
+        "MaxQueueCmd": "128",
+    }
     assert "targets.conf: MaxBurstLength 1048576; " in target.text and "MaxQueueCmd 128" in target.text
     assert after.commands == ["iraid stop v0", "iraid start v0"]
 
@@ -261,11 +350,14 @@ def test_lio_gets_targetcli_in_its_own_portal_group():
     assert target.commands == [
         "targetcli /iscsi/iqn.2026-01.org.example:disk0/tpg3 set parameter MaxRecvDataSegmentLength=262144 "
         "InitialR2T=No MaxXmitDataSegmentLength=262144",
-        "targetcli saveconfig"]
+        "targetcli saveconfig",
+    ]
     target, _ = remedies([mistuned(vendor=LIO, target_segment_bytes=262144, initial_r2t=False, window_commands=16)])
     assert target.commands == [
         "targetcli /iscsi/iqn.2026-01.org.example:disk0/tpg1 set attribute default_cmdsn_depth=128",
-        f"[ ! -d {ACL} ] || echo 128 > {ACL}/cmdsn_depth", "targetcli saveconfig"]
+        f"[ ! -d {ACL} ] || echo 128 > {ACL}/cmdsn_depth",
+        "targetcli saveconfig",
+    ]
     assert "one target after the other" in target.text
 
 
@@ -289,9 +381,14 @@ def test_a_target_with_two_members_is_set_once():
     assert len(after.commands) == 6
 
 
-@pytest.mark.parametrize(("level", "users", "words"), [
-    (5, [], ["stop", "start"]), (5, ["tcmu: v0"], ["fail", "rebuild", "wait"] * 2),
-    (0, ["tcmu: v0"], ["stop", "start"])])
+@pytest.mark.parametrize(
+    ("level", "users", "words"),
+    [
+        (5, [], ["stop", "start"]),
+        (5, ["tcmu: v0"], ["fail", "rebuild", "wait"] * 2),
+        (0, ["tcmu: v0"], ["stop", "start"]),
+    ],
+)
 def test_how_sessions_come_to_be_logged_in_anew(level, users, words):
     after = remedies([mistuned(0), mistuned(1), measured(2)], level=level, users=users)[-1]
     assert [command.split()[1] for command in after.commands] == words
@@ -345,8 +442,18 @@ def probe(answers_of=None):
             small = parameters["depth"] == 1
             reads = 500 if small else 200
             moved = reads * parameters["block_bytes"] // (1 if len(members) == 1 else 2)
-            found.append({"member": one, "error": "", "reads": reads, "bytes": moved, "other_bytes": 0,
-                          "elapsed_ms": 1000, "unanswered": 0, **((answers_of or {}).get(one, {}))})
+            found.append(
+                {
+                    "member": one,
+                    "error": "",
+                    "reads": reads,
+                    "bytes": moved,
+                    "other_bytes": 0,
+                    "elapsed_ms": 1000,
+                    "unanswered": 0,
+                    **((answers_of or {}).get(one, {})),
+                }
+            )
         return {"name": "v0", "members": found}
 
     return answer
@@ -354,18 +461,23 @@ def probe(answers_of=None):
 
 def answers(paths=None, **changes):
     given = paths or [path(i) for i in range(4)]
-    return {"volume.status": volume(**changes), "volume.probe": probe(),
-            "volume.path": {"name": "v0", "members": [{"member": member(i)["member"], "path": one}
-                                                      for i, one in enumerate(given)]}}
+    return {
+        "volume.status": volume(**changes),
+        "volume.probe": probe(),
+        "volume.path": {
+            "name": "v0",
+            "members": [{"member": member(i)["member"], "path": one} for i, one in enumerate(given)],
+        },
+    }
 
 
 def test_members_are_probed_one_after_the_other_and_then_at_once(iraid):
-    ran = iraid(answers(), "advise", "v0", "--seconds", "3", "--block", "256K", "--depth", "8", "--rate-max", "50M",
-                "--json")
+    ran = iraid(
+        answers(), "advise", "v0", "--seconds", "3", "--block", "256K", "--depth", "8", "--rate-max", "50M", "--json"
+    )
     assert ran.status == 0 and not ran.err
     asked = [parameters for method, parameters in ran.calls if method == "volume.probe"]
-    assert [parameters.get("member") for parameters in asked] == [
-        member(i // 2)["member"] for i in range(8)] + [None]
+    assert [parameters.get("member") for parameters in asked] == [member(i // 2)["member"] for i in range(8)] + [None]
     small = {"name": "v0", "duration_ms": 1500, "block_bytes": 4096, "depth": 1, "rate_max_bytes": 50 * MIB}
     large = small | {"block_bytes": 262144, "depth": 8}
     assert asked[0] == small | {"member": member(0)["member"]}
@@ -390,8 +502,9 @@ def test_a_person_sees_figures_limits_findings_and_commands(iraid):
     paths = [path(i, initial_r2t=True, target_segment_bytes=8192) for i in range(4)]
     ran = iraid(answers(paths, users=[]), "advise", "v0")
     assert ran.status == 0 and not ran.err
-    assert re.search(r"^0 +10\.0\.0\.1\S+ +in sync +0\.2 ms +2 ms +100 MiB/s +8 KiB +yes +yes +256 KiB +128$", ran.out,
-                     re.MULTILINE)
+    assert re.search(
+        r"^0 +10\.0\.0\.1\S+ +in sync +0\.2 ms +2 ms +100 MiB/s +8 KiB +yes +yes +256 KiB +128$", ran.out, re.MULTILINE
+    )
     assert re.search(r"^read 64 KiB .* round trips .* gateway$", ran.out, re.MULTILINE)
     assert "All at once: 200 MiB/s" in ran.out
     assert "warning: members 0, 1, 2, 3: InitialR2T is Yes" in ran.out
@@ -413,8 +526,12 @@ def test_without_a_probe_nothing_is_read_and_no_figures_are_made_up(iraid):
 
 
 def test_spares_and_members_that_are_out_are_not_probed(iraid):
-    members = [member(0), member(1, state="faulty", link="closed", reason="no route"), member(2),
-               member(3, role=None, state="spare")]
+    members = [
+        member(0),
+        member(1, state="faulty", link="closed", reason="no route"),
+        member(2),
+        member(3, role=None, state="spare"),
+    ]
     given = answers([path(0), None, path(2), path(3, initial_r2t=True)], state="degraded", members=members)
     ran = iraid(given, "advise", "v0", "--json")
     asked = {parameters.get("member") for method, parameters in ran.calls if method == "volume.probe"}
@@ -427,18 +544,26 @@ def test_a_member_that_goes_meanwhile_is_named(iraid):
     given = answers()
     away = Failure(4, "unreachable", "there is no session with it", "see its status")
     given["volume.probe"] = lambda parameters: (
-        away if parameters.get("member") == member(2)["member"] else probe()(parameters))
+        away if parameters.get("member") == member(2)["member"] else probe()(parameters)
+    )
     found = iraid(given, "advise", "v0", "--json").json()
     assert found["members"][2]["error"] == "there is no session with it"
     assert [one["members"] for one in found["findings"] if one["kind"] == "unmeasured"] == [[member(2)["member"]]]
 
 
-@pytest.mark.parametrize(("changes", "arguments", "status", "said"), [
-    ({"state": "stopped", "level": None, "members": []}, [], 1, "volume v0 is stopped"),
-    ({"state": "assembling", "reason": "2 of 4 members are there"}, [], 1, "2 of 4 members are there"),
-    ({}, ["--seconds", "0.1"], 2, "--seconds"), ({}, ["--block", "6000"], 2, "multiple of 4 KiB"),
-    ({}, ["--block", "2M"], 2, "between 4 KiB and 1 MiB"), ({}, ["--depth", "0"], 2, "--depth"),
-    ({}, ["--rate-max", "100"], 2, "--rate-max"), ({}, ["--rate-max", "fast"], 2, "not a size")])
+@pytest.mark.parametrize(
+    ("changes", "arguments", "status", "said"),
+    [
+        ({"state": "stopped", "level": None, "members": []}, [], 1, "volume v0 is stopped"),
+        ({"state": "assembling", "reason": "2 of 4 members are there"}, [], 1, "2 of 4 members are there"),
+        ({}, ["--seconds", "0.1"], 2, "--seconds"),
+        ({}, ["--block", "6000"], 2, "multiple of 4 KiB"),
+        ({}, ["--block", "2M"], 2, "between 4 KiB and 1 MiB"),
+        ({}, ["--depth", "0"], 2, "--depth"),
+        ({}, ["--rate-max", "100"], 2, "--rate-max"),
+        ({}, ["--rate-max", "fast"], 2, "not a size"),
+    ],
+)
 def test_what_can_not_be_is_said_before_anything_is_read(iraid, changes, arguments, status, said):
     ran = iraid(answers(**changes), "advise", "v0", *arguments)
     assert ran.status == status and said in ran.err and "remedy:" in ran.err

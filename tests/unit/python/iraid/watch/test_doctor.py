@@ -17,39 +17,86 @@ from iraid.watch import advice, doctor, facts
 from iraid.watch.facts import Facts, Process, Secret
 
 IQN, INITIATOR = "iqn.2026-01.org.example:v0", "iqn.1993-08.org.debian:01:abc"
-NEGOTIATED = {"target_segment_bytes": 262144, "first_burst_bytes": 262144, "max_burst_bytes": 1 << 20,
-              "initial_r2t": False, "immediate_data": True}
-UNIT = {"LoadState": "loaded", "ActiveState": "active", "UnitFileState": "enabled", "NRestarts": "0",
-        "DropInPaths": "/etc/a.conf /usr/lib/systemd/system/x.service.d/iraid.conf", "NeedDaemonReload": "no"}
+NEGOTIATED = {
+    "target_segment_bytes": 262144,
+    "first_burst_bytes": 262144,
+    "max_burst_bytes": 1 << 20,
+    "initial_r2t": False,
+    "immediate_data": True,
+}
+UNIT = {
+    "LoadState": "loaded",
+    "ActiveState": "active",
+    "UnitFileState": "enabled",
+    "NRestarts": "0",
+    "DropInPaths": "/etc/a.conf /usr/lib/systemd/system/x.service.d/iraid.conf",
+    "NeedDaemonReload": "no",
+}
 SAVED = {
-    "storage_objects": [{"plugin": "user", "name": "v0", "config": "iraid/v0", "size": 300 << 30},
-                        {"plugin": "fileio", "name": "other"}],
-    "targets": [{"wwn": IQN, "tpgs": [{"luns": [{"index": 0, "storage_object": "/backstores/user/v0"}],
-                                       "portals": [{"ip_address": "0.0.0.0", "port": 3260}],
-                                       "node_acls": [{"node_wwn": INITIATOR, "chap_password": "x"}]}]}]}
+    "storage_objects": [
+        {"plugin": "user", "name": "v0", "config": "iraid/v0", "size": 300 << 30},
+        {"plugin": "fileio", "name": "other"},
+    ],
+    "targets": [
+        {
+            "wwn": IQN,
+            "tpgs": [
+                {
+                    "luns": [{"index": 0, "storage_object": "/backstores/user/v0"}],
+                    "portals": [{"ip_address": "0.0.0.0", "port": 3260}],
+                    "node_acls": [{"node_wwn": INITIATOR, "chap_password": "x"}],
+                }
+            ],
+        }
+    ],
+}
 
 
 def a_path(name, **changes):
-    return {"member": name, "path": {"portal": name.split("/")[0], "negotiated": NEGOTIATED | changes,
-                                     "window_commands": 64, "window_commands_max": 64}}
+    return {
+        "member": name,
+        "path": {
+            "portal": name.split("/")[0],
+            "negotiated": NEGOTIATED | changes,
+            "window_commands": 64,
+            "window_commands_max": 64,
+        },
+    }
 
 
 def healthy():
     """All is well, and all is known."""
-    one = model.read(model.Volume, volume(members=[*(member(i) for i in range(4)), member(9, role=None, state="spare")]))
+    one = model.read(
+        model.Volume, volume(members=[*(member(i) for i in range(4)), member(9, role=None, state="spare")])
+    )
     return Facts(
-        handler=model.Version(facts.__version__, "tcmu-runner", 4711), process=Process(4711, 1_000_000, -900),
-        kernel="6.1.0", modules=set(facts.MODULES), configfs=True, bus=True, runner_version="1.5.4",
+        handler=model.Version(facts.__version__, "tcmu-runner", 4711),
+        process=Process(4711, 1_000_000, -900),
+        kernel="6.1.0",
+        modules=set(facts.MODULES),
+        configfs=True,
+        bus=True,
+        runner_version="1.5.4",
         units={name: dict(UNIT) for name in facts.UNITS if name != "target.service"},
-        gateway=advice.Gateway(6 << 20, 4 << 20, True), volumes=[one],
+        gateway=advice.Gateway(6 << 20, 4 << 20, True),
+        volumes=[one],
         paths={"v0": model.read(model.Paths, {"name": "v0", "members": [a_path(m.member) for m in one.members]})},
         portals={m.portals[0]: None for m in one.members},
-        lio=lio_tree.Tree([lio_tree.Lun("v0", "v0", 300 << 30, 512, 8192, 64)],
-                          [lio_tree.Export(IQN, 1, True, {0: "v0"}, ["0.0.0.0:3260"], [INITIATOR])],
-                          {"v0", "other", IQN}),
-        saved_file="/etc/rtslib-fb-target/saveconfig.json", saved_mode=0o600, saved=deepcopy(SAVED),
-        secrets=[Secret("/etc/iraid/secrets/v0", ["v0"], 0o600)], clock=True, journal=[], kernel_journal=[], configuration=[],
-        free_bytes={"/var/lib/iraid": 1 << 30})
+        lio=lio_tree.Tree(
+            [lio_tree.Lun("v0", "v0", 300 << 30, 512, 8192, 64)],
+            [lio_tree.Export(IQN, 1, True, {0: "v0"}, ["0.0.0.0:3260"], [INITIATOR])],
+            {"v0", "other", IQN},
+        ),
+        saved_file="/etc/rtslib-fb-target/saveconfig.json",
+        saved_mode=0o600,
+        saved=deepcopy(SAVED),
+        secrets=[Secret("/etc/iraid/secrets/v0", ["v0"], 0o600)],
+        clock=True,
+        journal=[],
+        kernel_journal=[],
+        configuration=[],
+        free_bytes={"/var/lib/iraid": 1 << 30},
+    )
 
 
 def test_a_healthy_gateway_is_told_that_it_is():
@@ -70,6 +117,7 @@ def put(**changes):
     def change(f):
         for name, value in changes.items():
             setattr(f, name, value)
+
     return change
 
 
@@ -85,6 +133,7 @@ def path_of(index, **changes):
     def change(f):
         for name, value in changes.items():
             setattr(f.paths["v0"].members[index].path.negotiated, name, value)
+
     return change
 
 
@@ -117,9 +166,11 @@ EXPORT = f"iraid export v0 --iqn {IQN} --portal 0.0.0.0:3260 --acl {INITIATOR}"
 
 def idle(change):
     """And LIO runs nothing, nor is anything saved."""
+
     def both(f):
         change(f)
         f.lio, f.saved = lio_tree.Tree(), {}
+
     return both
 
 
@@ -129,52 +180,148 @@ CASES = [
     ("handler", silent_handler, "bad", "does not answer", "systemctl restart tcmu-runner"),
     ("handler", put(handler_error="volume.status: no"), "bad", "some requests failed", "iraid version"),
     ("handler", put(handler=model.Version("0.0.9", "tcmu-runner")), "warning", "is version 0.0.9", "upgrade-runner"),
-    ("handler", put(process=Process(1, replaced=["/usr/lib/x/handler_iraid.so"])), "warning",
-     "handler_iraid.so was replaced", "upgrade-runner"),
-    ("handler", put(handler=model.Version(facts.__version__, "iraid-engine")), "note", "served by iraid-engine",
-     "iraid version"),
+    (
+        "handler",
+        put(process=Process(1, replaced=["/usr/lib/x/handler_iraid.so"])),
+        "warning",
+        "handler_iraid.so was replaced",
+        "upgrade-runner",
+    ),
+    (
+        "handler",
+        put(handler=model.Version(facts.__version__, "iraid-engine")),
+        "note",
+        "served by iraid-engine",
+        "iraid version",
+    ),
     ("runner", put(runner_version="1.10.0"), "warning", "tcmu-runner is 1.10.0", "apt install"),
     ("runner", put(process=Process(1, 1024, -900)), "warning", "may open only 1024 files", "upgrade-runner"),
     ("runner", put(process=Process(1, 1 << 20, 0)), "warning", "oom_score_adj 0", "daemon-reload"),
-    ("kernel", put(modules={"target_core_mod"}), "bad", "target_core_user, iscsi_target_mod are not loaded",
-     "modprobe -a target_core_user iscsi_target_mod"),
+    (
+        "kernel",
+        put(modules={"target_core_mod"}),
+        "bad",
+        "target_core_user, iscsi_target_mod are not loaded",
+        "modprobe -a target_core_user iscsi_target_mod",
+    ),
     ("kernel", put(configfs=False), "bad", "configfs is not mounted", "mount -t configfs"),
     ("d-bus", put(bus=False), "bad", "no name on the system bus", "systemctl status dbus"),
-    ("units", unit("tcmu-runner.service", UnitFileState="disabled"), "bad", "does not start at boot",
-     "systemctl enable tcmu-runner.service"),
+    (
+        "units",
+        unit("tcmu-runner.service", UnitFileState="disabled"),
+        "bad",
+        "does not start at boot",
+        "systemctl enable tcmu-runner.service",
+    ),
     ("units", unit("tcmu-runner.service", DropInPaths="/etc/other.conf"), "bad", "drop-in iraid.conf", "daemon-reload"),
-    ("units", unit("tcmu-runner.service", NRestarts="3"), "warning", "restarted 3 times", "journalctl -b -u tcmu-runner"),
-    ("units", unit("rtslib-fb-targetctl.service", ActiveState="failed", Result="exit-code"), "bad",
-     "has failed (exit-code)", "journalctl -b -u rtslib-fb-targetctl"),
-    ("units", idle(unit("rtslib-fb-targetctl.service", ActiveState="inactive")), "bad", "is inactive", "systemctl start"),
+    (
+        "units",
+        unit("tcmu-runner.service", NRestarts="3"),
+        "warning",
+        "restarted 3 times",
+        "journalctl -b -u tcmu-runner",
+    ),
+    (
+        "units",
+        unit("rtslib-fb-targetctl.service", ActiveState="failed", Result="exit-code"),
+        "bad",
+        "has failed (exit-code)",
+        "journalctl -b -u rtslib-fb-targetctl",
+    ),
+    (
+        "units",
+        idle(unit("rtslib-fb-targetctl.service", ActiveState="inactive")),
+        "bad",
+        "is inactive",
+        "systemctl start",
+    ),
     ("units", unit("rtslib-fb-targetctl.service", LoadState="not-found"), "bad", "no unit restores LIO", "apt install"),
-    ("units", unit("iraid-monitor.service", ActiveState="failed", Result="exit-code"), "warning",
-     "iraid-monitor.service has failed", "journalctl"),
-    ("units", unit("iraid-scrub.timer", NeedDaemonReload="yes"), "warning", "unit files were changed",
-     "systemctl daemon-reload"),
+    (
+        "units",
+        unit("iraid-monitor.service", ActiveState="failed", Result="exit-code"),
+        "warning",
+        "iraid-monitor.service has failed",
+        "journalctl",
+    ),
+    (
+        "units",
+        unit("iraid-scrub.timer", NeedDaemonReload="yes"),
+        "warning",
+        "unit files were changed",
+        "systemctl daemon-reload",
+    ),
     ("volumes", of_volume(state="failed", reason="2 members are out"), "bad", "v0 is FAILED: 2 members", "iraid start"),
-    ("volumes", of_volume(state="degraded", members=[member(0), member(1), member(2), member(3, state="missing",
-     link="closed")]), "warning", "v0 is DEGRADED", "iraid replace v0 3 DEVICE"),
-    ("redundancy", two_on_one_host, "warning", "members 0, 3 are on the same machine, 10.0.0.1",
-     "iraid replace v0 3 DEVICE"),
+    (
+        "volumes",
+        of_volume(
+            state="degraded", members=[member(0), member(1), member(2), member(3, state="missing", link="closed")]
+        ),
+        "warning",
+        "v0 is DEGRADED",
+        "iraid replace v0 3 DEVICE",
+    ),
+    (
+        "redundancy",
+        two_on_one_host,
+        "warning",
+        "members 0, 3 are on the same machine, 10.0.0.1",
+        "iraid replace v0 3 DEVICE",
+    ),
     ("redundancy", lambda f: f.volumes[0].members.pop(), "note", "v0 has no spare", "iraid add-spare v0 DEVICE"),
-    ("redundancy", small_spare, "warning", "has 1 GiB, less than the smallest member of v0, 100 GiB", "iraid remove v0 10.0.0.10"),
-    ("redundancy", put(spares=[model.Spare("10.0.0.8:3260/iqn.x:y/0", 1 << 30)]), "warning", "has 1 GiB",
-     "iraid remove --gateway 10.0.0.8"),
-    ("redundancy", unit("iraid-scrub.timer", ActiveState="inactive"), "warning", "no volume is scrubbed regularly",
-     "systemctl enable --now iraid-scrub.timer"),
-    ("redundancy", unit("iraid-monitor.service", ActiveState="inactive"), "note", "iraid-monitor does not run",
-     "systemctl enable --now iraid-monitor"),
-    ("portals", lambda f: f.portals.update({"10.0.0.2:3260": "Connection refused"}), "bad",
-     "portal 10.0.0.2:3260 accepts no connection: Connection refused (for v0 1)", "iraid discover 10.0.0.2:3260"),
+    (
+        "redundancy",
+        small_spare,
+        "warning",
+        "has 1 GiB, less than the smallest member of v0, 100 GiB",
+        "iraid remove v0 10.0.0.10",
+    ),
+    (
+        "redundancy",
+        put(spares=[model.Spare("10.0.0.8:3260/iqn.x:y/0", 1 << 30)]),
+        "warning",
+        "has 1 GiB",
+        "iraid remove --gateway 10.0.0.8",
+    ),
+    (
+        "redundancy",
+        unit("iraid-scrub.timer", ActiveState="inactive"),
+        "warning",
+        "no volume is scrubbed regularly",
+        "systemctl enable --now iraid-scrub.timer",
+    ),
+    (
+        "redundancy",
+        unit("iraid-monitor.service", ActiveState="inactive"),
+        "note",
+        "iraid-monitor does not run",
+        "systemctl enable --now iraid-monitor",
+    ),
+    (
+        "portals",
+        lambda f: f.portals.update({"10.0.0.2:3260": "Connection refused"}),
+        "bad",
+        "portal 10.0.0.2:3260 accepts no connection: Connection refused (for v0 1)",
+        "iraid discover 10.0.0.2:3260",
+    ),
     ("tuning", path_of(1, initial_r2t=True), "warning", "v0 member 1: InitialR2T is Yes", "iraid advise v0"),
-    ("tuning", far_away, "warning", "over 64 ms no more than 46.9 MiB/s can be read from a member",
-     'sysctl -w net.ipv4.tcp_rmem="4096 131072 16777216"'),
+    (
+        "tuning",
+        far_away,
+        "warning",
+        "over 64 ms no more than 46.9 MiB/s can be read from a member",
+        'sysctl -w net.ipv4.tcp_rmem="4096 131072 16777216"',
+    ),
     ("exports", on_lun(transfer_sectors=128), "warning", "accepts 64 KiB a command", "iraid unexport v0"),
     ("exports", on_lun(data_area_mib=1024), "note", "1024 MiB of memory", "iraid unexport v0"),
     ("exports", on_lun(active=False), "bad", "is not activated", "journalctl"),
     ("exports", on_lun(volume="gone"), "bad", "belongs to volume gone, which does not exist", "iraid unexport gone"),
-    ("exports", on_lun(size_bytes=200 << 30), "note", "LUN v0 has 200 GiB, but its volume has 300 GiB", "iraid grow v0"),
+    (
+        "exports",
+        on_lun(size_bytes=200 << 30),
+        "note",
+        "LUN v0 has 200 GiB, but its volume has 300 GiB",
+        "iraid grow v0",
+    ),
     ("exports", on_export(enabled=False), "bad", "is disabled", f"targetcli /iscsi/{IQN}/tpg1 enable"),
     ("exports", on_export(portals=[]), "bad", "has no portal", "portals create"),
     ("exports", on_export(demo_mode=True), "note", "lets any initiator log in", "generate_node_acls=0"),
@@ -183,21 +330,46 @@ CASES = [
     ("exports", put(saved=None, saved_error="it is not JSON"), "bad", "it is not JSON", "ls -l"),
     ("exports", put(saved={}), "warning", "LUN v0 is not in it", "targetcli saveconfig"),
     ("exports", put(lio=lio_tree.Tree()), "warning", "LUN v0 is in it, and does not run", "targetctl restore"),
-    ("exports", on_export(initiators=[INITIATOR, "iqn.x:other"]), "warning", f"target {IQN} has other initiators in it",
-     "targetcli saveconfig"),
+    (
+        "exports",
+        on_export(initiators=[INITIATOR, "iqn.x:other"]),
+        "warning",
+        f"target {IQN} has other initiators in it",
+        "targetcli saveconfig",
+    ),
     ("exports", on_export(initiators=["iqn.x:other"]), "warning", f"target {IQN} has other initiators in it", EXPORT),
-    ("secrets", put(secrets=[Secret("/etc/iraid/secrets/v0", ["v0"], 0o640)]), "bad", "mode 0640",
-     "chmod 0600 /etc/iraid/secrets/v0"),
+    (
+        "secrets",
+        put(secrets=[Secret("/etc/iraid/secrets/v0", ["v0"], 0o640)]),
+        "bad",
+        "mode 0640",
+        "chmod 0600 /etc/iraid/secrets/v0",
+    ),
     ("secrets", put(secrets=[Secret("/etc/iraid/secrets/v0", ["v0"])]), "bad", "does not exist", "install -m 0600"),
-    ("secrets", put(secrets=[Secret("/etc/iraid/secrets/v0", ["v0"], 0o600, 1000)]), "bad", "belongs to user 1000",
-     "chown root"),
+    (
+        "secrets",
+        put(secrets=[Secret("/etc/iraid/secrets/v0", ["v0"], 0o600, 1000)]),
+        "bad",
+        "belongs to user 1000",
+        "chown root",
+    ),
     ("secrets", put(saved_mode=0o644), "bad", "has mode 0644: others can read its secrets", "chmod 0600"),
-    ("configuration", put(configuration=["/etc/iraid/volumes/v0.conf:3: give_upp: is not known; correct it"]), "bad",
-     "v0.conf:3", "iraid config check"),
+    (
+        "configuration",
+        put(configuration=["/etc/iraid/volumes/v0.conf:3: give_upp: is not known; correct it"]),
+        "bad",
+        "v0.conf:3",
+        "iraid config check",
+    ),
     ("clock", put(clock=False), "warning", "not synchronised", "timedatectl set-ntp true"),
     ("space", put(free_bytes={"/var/lib/iraid": 1000}), "bad", "has 1000 B left", "df -h /var/lib/iraid"),
-    ("log", put(journal=["a", "b", "c"]), "warning", "3 errors of tcmu-runner since the boot, the last: b; c",
-     "journalctl -b -p err"),
+    (
+        "log",
+        put(journal=["a", "b", "c"]),
+        "warning",
+        "3 errors of tcmu-runner since the boot, the last: b; c",
+        "journalctl -b -p err",
+    ),
     ("log", put(kernel_journal=["INFO: task blocked"]), "warning", "1 errors of the kernel", "journalctl -b -k"),
 ]
 
@@ -245,7 +417,8 @@ def test_a_gateway_without_volumes_is_told_that_it_has_none():
     given = healthy()
     put(volumes=[], lio=lio_tree.Tree(), saved={})(given)
     assert [(one.grade, one.text) for one in doctor.examine(given) if one.check == "volumes"] == [
-        ("ok", "there are no volumes")]
+        ("ok", "there are no volumes")
+    ]
 
 
 def beside_others(f):
@@ -257,8 +430,16 @@ def without_other(f):
     f.lio.names.discard("other")
 
 
-@pytest.mark.parametrize("change", [
-    beside_others, on_export(luns={}), on_export(portals=[]), lambda f: f.lio.luns.clear(), lambda f: f.lio.exports.clear()])
+@pytest.mark.parametrize(
+    "change",
+    [
+        beside_others,
+        on_export(luns={}),
+        on_export(portals=[]),
+        lambda f: f.lio.luns.clear(),
+        lambda f: f.lio.exports.clear(),
+    ],
+)
 def test_what_is_missing_comes_back_without_an_end_of_what_runs(change):
     """targetctl restore clears all of LIO first; saveconfig drops what does not run."""
     given = healthy()
@@ -316,8 +497,10 @@ def test_without_a_kernel_nothing_is_asked_of_lio():
     assert doctor.exit_status(doctor.examine(given)) == 0
 
 
-@pytest.mark.parametrize(("grades", "status"), [
-    (["ok", "unknown", "note"], 0), (["ok", "warning"], 1), (["warning", "bad", "ok"], 2), ([], 0)])
+@pytest.mark.parametrize(
+    ("grades", "status"),
+    [(["ok", "unknown", "note"], 0), (["ok", "warning"], 1), (["warning", "bad", "ok"], 2), ([], 0)],
+)
 def test_the_exit_status_is_that_of_the_worst(grades, status):
     assert doctor.exit_status([doctor.Finding("x", grade, "") for grade in grades]) == status
 
@@ -328,8 +511,9 @@ def test_the_runner_is_one_that_the_package_asks_for(tmp_path, version, status):
     given.runner_version = version
     assert doctor.exit_status(doctor.examine(given)) == status
     (tmp_path / "version").write_text("1.5.4-4.1\n")
-    asked = subprocess.run([ROOT / "scripts/tcmu-requires", "--debian", tmp_path / "version"], capture_output=True,
-                           text=True, check=True).stdout
+    asked = subprocess.run(
+        [ROOT / "scripts/tcmu-requires", "--debian", tmp_path / "version"], capture_output=True, text=True, check=True
+    ).stdout
     assert asked == f"tcmu-runner (>= {doctor.RUNNER_FROM}), tcmu-runner (<< {doctor.RUNNER_BEFORE}~)\n"
 
 
@@ -340,9 +524,20 @@ def test_two_disks_of_one_machine_are_well_where_the_level_bears_both():
     assert doctor.exit_status(doctor.examine(given)) == 0
 
 
-@pytest.mark.parametrize(("count", "together", "named"), [
-    (4, {0, 1}, "0, 1"), (4, {0, 3}, None), (4, {1, 2}, None), (4, {0, 2, 3}, "2, 3"), (6, {0, 2, 4}, None),
-    (5, {1, 2}, "1, 2"), (5, {0, 4}, "0, 4"), (5, {0, 2}, None), (5, {0, 2, 3}, "2, 3")])
+@pytest.mark.parametrize(
+    ("count", "together", "named"),
+    [
+        (4, {0, 1}, "0, 1"),
+        (4, {0, 3}, None),
+        (4, {1, 2}, None),
+        (4, {0, 2, 3}, "2, 3"),
+        (6, {0, 2, 4}, None),
+        (5, {1, 2}, "1, 2"),
+        (5, {0, 4}, "0, 4"),
+        (5, {0, 2}, None),
+        (5, {0, 2, 3}, "2, 3"),
+    ],
+)
 def test_two_of_level_10_are_well_on_one_machine_unless_they_hold_the_same_chunks(count, together, named):
     given = healthy()
     members = [member(i, portals=["10.9.9.9:3260" if i in together else f"10.0.0.{i}:3260"]) for i in range(count)]
@@ -371,13 +566,19 @@ def machine(tmp_path, monkeypatch):
     file("proc/4711/limits", "Limit   Soft Limit  Hard Limit Units\nMax open files            1024   524288  files\n")
     file("proc/4711/oom_score_adj", "-900\n")
     file("proc/4711/comm", "tcmu-runner\n")
-    file("proc/4711/maps", "7f00-7f01 r-xp 0 08:01 9 /usr/lib/x/tcmu-runner/handler_iraid.so (deleted)\n"
-                           "7f02-7f03 r-xp 0 08:01 9 /usr/lib/x/libc.so.6\n")
+    file(
+        "proc/4711/maps",
+        "7f00-7f01 r-xp 0 08:01 9 /usr/lib/x/tcmu-runner/handler_iraid.so (deleted)\n"
+        "7f02-7f03 r-xp 0 08:01 9 /usr/lib/x/libc.so.6\n",
+    )
     for module in ("target_core_mod", "target_core_user"):
         (tmp_path / "sys/module" / module).mkdir(parents=True)
     core = "sys/kernel/config/target/core/user_1/v0"
-    file(f"{core}/info", "Status: ACTIVATED  Max Queue Depth: 128  SectorSize: 512  HwMaxSectors: 8192\n        "
-         "Config: iraid/v0 Size: 322122547200 MaxDataAreaMB: 64 DataPagesPerBlk: 16 CmdRingSizeMB: 1\n")
+    file(
+        f"{core}/info",
+        "Status: ACTIVATED  Max Queue Depth: 128  SectorSize: 512  HwMaxSectors: 8192\n        "
+        "Config: iraid/v0 Size: 322122547200 MaxDataAreaMB: 64 DataPagesPerBlk: 16 CmdRingSizeMB: 1\n",
+    )
     file("sys/kernel/config/target/core/user_2/f/info", "Status: ACTIVATED Config: file/x Size: 1\n")
     group = tmp_path / f"sys/kernel/config/target/iscsi/{IQN}/tpgt_1"
     for folder in ("lun/lun_0", "np/0.0.0.0:3260", f"acls/{INITIATOR}", "attrib"):
@@ -385,10 +586,15 @@ def machine(tmp_path, monkeypatch):
     (group / "lun/lun_0/abc").symlink_to("../../../../../../core/user_1/v0")
     file(f"{group}/enable", "1\n")
     file("etc/rtslib-fb-target/saveconfig.json", json.dumps(SAVED), 0o640)
-    file("etc/iraid/volumes/v0.conf", f"[volume]\nchap_file = {tmp_path}/etc/iraid/secrets/v0\n"
-         "member = 127.0.0.1:1,[::1]:2/iqn.2026-01.org.example:a/0\n")
-    file("etc/iraid/volumes/v1.conf", f"[volume]\nchap_file = {tmp_path}/etc/iraid/secrets/none\n"
-         "member = 127.0.0.1/iqn.2026-01.org.example:b/0\n")
+    file(
+        "etc/iraid/volumes/v0.conf",
+        f"[volume]\nchap_file = {tmp_path}/etc/iraid/secrets/v0\n"
+        "member = 127.0.0.1:1,[::1]:2/iqn.2026-01.org.example:a/0\n",
+    )
+    file(
+        "etc/iraid/volumes/v1.conf",
+        f"[volume]\nchap_file = {tmp_path}/etc/iraid/secrets/none\nmember = 127.0.0.1/iqn.2026-01.org.example:b/0\n",
+    )
     file("etc/iraid/secrets/v0", "user\nsecret\n", 0o644)
     (tmp_path / "var/lib/iraid").mkdir(parents=True)
     return tmp_path
@@ -400,20 +606,33 @@ def no_programs(_words):
 
 def test_facts_are_read_from_the_machine(machine, monkeypatch):
     monkeypatch.setattr(facts, "reachable", lambda portals: dict.fromkeys(portals))
-    answers = {"version": VERSION, "volume.list": {"volumes": [volume()]}, "volume.status": volume(),
-               "pool.list": {"spares": []}, "volume.path": {"name": "v0", "members": []}}
+    answers = {
+        "version": VERSION,
+        "volume.list": {"volumes": [volume()]},
+        "volume.status": volume(),
+        "pool.list": {"spares": []},
+        "volume.path": {"name": "v0", "members": []},
+    }
     with ControlPeer(machine / "s", answers):
         seen = facts.gather(facts.Client(machine / "s"), machine, no_programs, lambda: None)
-    assert (seen.kernel, seen.modules, seen.configfs) == ("6.1.0-9-amd64", {"target_core_mod", "target_core_user"}, True)
+    assert (seen.kernel, seen.modules, seen.configfs) == (
+        "6.1.0-9-amd64",
+        {"target_core_mod", "target_core_user"},
+        True,
+    )
     assert seen.process == Process(4711, 1024, -900, ["/usr/lib/x/tcmu-runner/handler_iraid.so"])
     assert seen.gateway.rmem_max == 6291456
-    assert seen.lio == lio_tree.Tree([lio_tree.Lun("v0", "v0", 300 << 30, 512, 8192, 64)],
-                                     [lio_tree.Export(IQN, 1, True, {0: "v0"}, ["0.0.0.0:3260"], [INITIATOR])],
-                                     {"v0", "f", IQN})
+    assert seen.lio == lio_tree.Tree(
+        [lio_tree.Lun("v0", "v0", 300 << 30, 512, 8192, 64)],
+        [lio_tree.Export(IQN, 1, True, {0: "v0"}, ["0.0.0.0:3260"], [INITIATOR])],
+        {"v0", "f", IQN},
+    )
     assert lio_tree.differences(seen.saved, seen.lio) == []
     assert seen.saved_mode == 0o640
     assert [(one.path.rpartition("/")[2], one.volumes, one.mode) for one in seen.secrets] == [
-        ("none", ["v1"], None), ("v0", ["v0"], 0o644)]
+        ("none", ["v1"], None),
+        ("v0", ["v0"], 0o644),
+    ]
     assert (seen.units, seen.bus, seen.journal) == (None, None, None)
     assert list(seen.free_bytes) == [f"{machine}/var/lib/iraid", f"{machine}/etc/iraid"]
     assert list(seen.portals)[0] == "10.0.0.1:3260"
@@ -425,15 +644,24 @@ FILE_FAULT = Failure(1, "invalid", "/etc/iraid/volumes/v1.conf:58: give_upp: the
 def of_handler(machine, monkeypatch, **answers):
     """What is found out with volumes v0 and v1, and these answers: METHOD, with _ for its dot."""
     monkeypatch.setattr(facts, "reachable", lambda portals: dict.fromkeys(portals))
-    usual = {"version": VERSION, "volume.list": {"volumes": [volume("v0"), volume("v1")]}, "pool.list": {"spares": []},
-             "volume.status": lambda p: volume(p["name"]), "volume.path": lambda p: {"name": p["name"], "members": []}}
+    usual = {
+        "version": VERSION,
+        "volume.list": {"volumes": [volume("v0"), volume("v1")]},
+        "pool.list": {"spares": []},
+        "volume.status": lambda p: volume(p["name"]),
+        "volume.path": lambda p: {"name": p["name"], "members": []},
+    }
     with ControlPeer(machine / "s", usual | {name.replace("_", "."): given for name, given in answers.items()}):
         return facts.gather(facts.Client(machine / "s"), machine, no_programs, lambda: None)
 
 
 def test_a_volume_whose_file_has_a_fault_hides_no_other(machine, monkeypatch):
-    seen = of_handler(machine, monkeypatch, volume_status=lambda p: FILE_FAULT if p["name"] == "v1" else volume("v0"),
-                      volume_list={"volumes": [volume("v0"), {"name": "v1", "state": "failed", "reason": str(FILE_FAULT)}]})
+    seen = of_handler(
+        machine,
+        monkeypatch,
+        volume_status=lambda p: FILE_FAULT if p["name"] == "v1" else volume("v0"),
+        volume_list={"volumes": [volume("v0"), {"name": "v1", "state": "failed", "reason": str(FILE_FAULT)}]},
+    )
     assert [(one.name, one.state) for one in seen.volumes] == [("v0", "active"), ("v1", "failed")]
     assert (list(seen.paths), seen.handler_error) == (["v0"], "")
     found = [(one.grade, one.text, one.remedies) for one in doctor.examine(seen) if one.check == "volumes"]
@@ -442,8 +670,9 @@ def test_a_volume_whose_file_has_a_fault_hides_no_other(machine, monkeypatch):
 
 def test_a_volume_without_sessions_hides_no_other(machine, monkeypatch):
     stopped = Failure(8, "busy", "volume v0 is not running here", "iraid start v0")
-    seen = of_handler(machine, monkeypatch,
-                      volume_path=lambda p: stopped if p["name"] == "v0" else {"name": "v1", "members": []})
+    seen = of_handler(
+        machine, monkeypatch, volume_path=lambda p: stopped if p["name"] == "v0" else {"name": "v1", "members": []}
+    )
     assert (list(seen.paths), seen.handler_error) == (["v1"], "")
 
 
@@ -458,15 +687,24 @@ def test_programs_are_asked_for_the_rest(machine):
         if words[0] == "systemctl":
             return 0, "LoadState=loaded\nDropInPaths=/a/iraid.conf /b.conf\nNRestarts=2\n"
         if words[0] == "journalctl":
-            return (1, "") if "-k" in words else (
-                0, "2026-01-01 gw tcmu-runner[1]: main:1302: Starting...\n2026-01-01 gw tcmu-runner[1]: no memory\n\n")
+            return (
+                (1, "")
+                if "-k" in words
+                else (
+                    0,
+                    "2026-01-01 gw tcmu-runner[1]: main:1302: Starting...\n2026-01-01 gw tcmu-runner[1]: no memory\n\n",
+                )
+            )
         if words[0] == "busctl":
             return 0, "b false\n"
         return 0, "tcmu-runner 1.5.4\n"
 
     seen = facts.gather(facts.Client(machine / "none"), machine, run, lambda: [])
-    assert seen.units["tcmu-runner.service"] == {"LoadState": "loaded", "DropInPaths": "/a/iraid.conf /b.conf",
-                                                 "NRestarts": "2"}
+    assert seen.units["tcmu-runner.service"] == {
+        "LoadState": "loaded",
+        "DropInPaths": "/a/iraid.conf /b.conf",
+        "NRestarts": "2",
+    }
     assert (seen.journal, seen.kernel_journal) == (["2026-01-01 gw tcmu-runner[1]: no memory"], [])
     assert (seen.bus, seen.runner_version, seen.configuration) == (False, "1.5.4", [])
 
@@ -485,9 +723,15 @@ def test_a_portal_that_listens_is_told_from_one_that_does_not():
         assert facts.reachable([portal, "127.0.0.1:1"]) == {portal: None, "127.0.0.1:1": "Connection refused"}
 
 
-@pytest.mark.parametrize(("portal", "expected"), [
-    ("10.0.0.1:3261", ("10.0.0.1", 3261)), ("[fd00::1]:3260", ("fd00::1", 3260)), ("[fd00::1]", ("fd00::1", 3260)),
-    ("disk.example.org", ("disk.example.org", 3260))])
+@pytest.mark.parametrize(
+    ("portal", "expected"),
+    [
+        ("10.0.0.1:3261", ("10.0.0.1", 3261)),
+        ("[fd00::1]:3260", ("fd00::1", 3260)),
+        ("[fd00::1]", ("fd00::1", 3260)),
+        ("disk.example.org", ("disk.example.org", 3260)),
+    ],
+)
 def test_portals_are_split_as_they_are_written(portal, expected):
     assert facts.split_portal(portal) == expected
 

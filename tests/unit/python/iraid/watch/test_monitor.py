@@ -47,8 +47,15 @@ class Handler:
 
     def volumes(self):
         self._check()
-        return [model.read(model.Volume, {"name": name, "state": "failed", "reason": self.faults[name]}
-                           if name in self.faults else volume(name, **self.states[name])) for name in self.states]
+        return [
+            model.read(
+                model.Volume,
+                {"name": name, "state": "failed", "reason": self.faults[name]}
+                if name in self.faults
+                else volume(name, **self.states[name]),
+            )
+            for name in self.states
+        ]
 
     def status(self, name):
         self._check()
@@ -69,16 +76,24 @@ def rig(tmp_path, monkeypatch):
     """A handler, a clock, a mail program and a program for events that write down what they got."""
     monkeypatch.setattr("iraid.watch.follow.RETRY_SECONDS", 0)
     (tmp_path / "mails").mkdir()
-    sendmail = program(tmp_path / "sendmail", f'n=$(ls {tmp_path}/mails | wc -l); echo "$@" > {tmp_path}/mail-words\n'
-                       f'[ ! -e {tmp_path}/broken ] || {{ echo first; echo queue is full; exit 75; }}\n'
-                       f'cat > {tmp_path}/mails/$n')
-    command = program(tmp_path / "command", f'printf "%s|" "$@" "$IRAID_EVENT_SEVERITY" "$IRAID_EVENT_TEXT" '
-                      f'"$IRAID_EVENT_NUMBER" >> {tmp_path}/ran; echo >> {tmp_path}/ran')
+    sendmail = program(
+        tmp_path / "sendmail",
+        f'n=$(ls {tmp_path}/mails | wc -l); echo "$@" > {tmp_path}/mail-words\n'
+        f"[ ! -e {tmp_path}/broken ] || {{ echo first; echo queue is full; exit 75; }}\n"
+        f"cat > {tmp_path}/mails/$n",
+    )
+    command = program(
+        tmp_path / "command",
+        f'printf "%s|" "$@" "$IRAID_EVENT_SEVERITY" "$IRAID_EVENT_TEXT" '
+        f'"$IRAID_EVENT_NUMBER" >> {tmp_path}/ran; echo >> {tmp_path}/ran',
+    )
     handler, now = Handler(), [1000.0]
 
     def start(**settings):
         given = monitor.Settings(**{"mail": ["root"], "sendmail": sendmail, **settings})
-        return monitor.Monitor(handler, given, monitor.StateFile(tmp_path / "state" / "monitor.json"), "gw", lambda: now[0])
+        return monitor.Monitor(
+            handler, given, monitor.StateFile(tmp_path / "state" / "monitor.json"), "gw", lambda: now[0]
+        )
 
     def mails():
         files = sorted((tmp_path / "mails").iterdir(), key=lambda path: int(path.name))
@@ -91,8 +106,16 @@ def rig(tmp_path, monkeypatch):
         now[0] += seconds
         watching.step(0)
 
-    return SimpleNamespace(handler=handler, start=start, mails=mails, ran=ran, later=later, sendmail=sendmail,
-                           command=command, path=tmp_path)
+    return SimpleNamespace(
+        handler=handler,
+        start=start,
+        mails=mails,
+        ran=ran,
+        later=later,
+        sendmail=sendmail,
+        command=command,
+        path=tmp_path,
+    )
 
 
 def program(path, script):
@@ -121,7 +144,7 @@ def test_a_burst_is_one_mail_with_what_to_do(rig):
     rig.later(9, watching)
     assert rig.mails() == []
     rig.later(10, watching)
-    mail, = rig.mails()
+    (mail,) = rig.mails()
     assert mail["Subject"] == "[iraid gw] v0: member evicted and 1 more"
     assert (mail["To"], mail["Auto-Submitted"]) == ("root", "auto-generated")
     text = mail.get_content()
@@ -159,7 +182,7 @@ def test_names_of_targets_can_not_add_headers_or_lines(rig):
     rig.handler.happens(1, "bad\nBcc: other@example.org", text="one\r\ntwo\x1b[31m\u202e")
     rig.later(1, watching)
     rig.later(30, watching)
-    mail, = rig.mails()
+    (mail,) = rig.mails()
     assert mail["Bcc"] is None and "Bcc" in mail["Subject"]
     assert "one  two [31m" in mail.get_content()
 
@@ -180,7 +203,7 @@ def test_a_mail_that_can_not_be_sent_waits_over_a_restart(rig):
     again = rig.start()
     rig.later(0, again)
     rig.later(30, again)
-    mail, = rig.mails()
+    (mail,) = rig.mails()
     assert mail.get_content().count("error   v0: event") == 2
 
 
@@ -213,8 +236,10 @@ def test_a_program_is_run_for_each_event_as_it_comes_and_by_no_shell(rig):
     rig.handler.happens(1, "member evicted", text="it's; rm -rf $(x) `y`", volume="v 0;")
     rig.handler.happens(2, "suspended", member="")
     rig.later(0, watching)
-    assert rig.ran() == ["member evicted|v 0;|10.0.0.2:3260/iqn.x:y/0|error|it's; rm -rf $(x) `y`|1|",
-                         "suspended|v0||error|event 2|2|"]
+    assert rig.ran() == [
+        "member evicted|v 0;|10.0.0.2:3260/iqn.x:y/0|error|it's; rm -rf $(x) `y`|1|",
+        "suspended|v0||error|event 2|2|",
+    ]
 
 
 def test_a_program_that_fails_is_named_and_not_run_again(rig, capsys):
@@ -238,8 +263,10 @@ def test_a_program_that_hangs_is_ended_with_what_it_started(tmp_path):
         time.sleep(0.01)
 
 
-@pytest.mark.parametrize(("script", "raises"), [
-    ("sleep 30 &", False), ("setsid sleep 30 & exit 3", True), ("setsid sleep 30 & sleep 31", True)])
+@pytest.mark.parametrize(
+    ("script", "raises"),
+    [("sleep 30 &", False), ("setsid sleep 30 & exit 3", True), ("setsid sleep 30 & sleep 31", True)],
+)
 def test_nobody_waits_for_what_a_program_leaves_in_the_background(tmp_path, script, raises):
     """It holds the output open, and may be in a group of its own."""
     leaves = program(tmp_path / "leaves", script.replace("&", f"& echo $! > {tmp_path}/child;", 1))
@@ -373,7 +400,7 @@ def test_a_volume_whose_file_has_a_fault_is_told_and_hides_no_other(rig):
     watching = rig.start()
     watching.step(0)
     rig.later(61, watching)
-    mail, = rig.mails()
+    (mail,) = rig.mails()
     text = mail.get_content()
     assert re.search(r"warning v0: member 1 is faulty", text) and re.search(r"critical v2: I/O waits", text)
     assert re.search(r"critical v1: .*give_upp: there is no such key", text)
@@ -481,10 +508,21 @@ def typed(rig, capsys, monkeypatch):
 
 
 def test_a_test_message_goes_both_ways(rig, typed):
-    done = typed("--test", "--mail", "root", "--mail", "a@example.org", "--sendmail", rig.sendmail, "--command",
-                 rig.command, "--from", "gw@example.org")
+    done = typed(
+        "--test",
+        "--mail",
+        "root",
+        "--mail",
+        "a@example.org",
+        "--sendmail",
+        rig.sendmail,
+        "--command",
+        rig.command,
+        "--from",
+        "gw@example.org",
+    )
     assert done.status == 0 and "mail to root, a@example.org was passed to" in done.out
-    mail, = rig.mails()
+    (mail,) = rig.mails()
     assert (mail["To"], mail["From"]) == ("root, a@example.org", "gw@example.org")
     assert (rig.path / "mail-words").read_text().startswith("-i -t -F iraid on ")
     assert rig.ran()[0].startswith("test message|||notice|this is a test")
@@ -496,12 +534,19 @@ def test_a_test_that_fails_says_why(rig, typed):
     assert done.status == 1 and "status 75: queue is full" in done.err
 
 
-@pytest.mark.parametrize(("words", "said"), [
-    (["--mail", "a b"], "'a b' is not a mail address"), (["--mail", "-f/etc"], "is not a mail address"),
-    (["--mail", "root", "--from", "x\ny"], "is not a mail address"),
-    (["--mail", "root", "--sendmail", "/nowhere"], "apt install postfix"),
-    (["--command", "event.sh"], "is not an absolute path"), (["--command", "/nowhere/x"], "/nowhere/x does not exist"),
-    (["--command", "/etc/passwd"], "is not executable"), (["--severity", "loud", "--mail", "root"], "'loud' is not")])
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--mail", "a b"], "'a b' is not a mail address"),
+        (["--mail", "-f/etc"], "is not a mail address"),
+        (["--mail", "root", "--from", "x\ny"], "is not a mail address"),
+        (["--mail", "root", "--sendmail", "/nowhere"], "apt install postfix"),
+        (["--command", "event.sh"], "is not an absolute path"),
+        (["--command", "/nowhere/x"], "/nowhere/x does not exist"),
+        (["--command", "/etc/passwd"], "is not executable"),
+        (["--severity", "loud", "--mail", "root"], "'loud' is not"),
+    ],
+)
 def test_what_can_not_be_is_refused_at_the_start(typed, words, said):
     done = typed("--test", *words)
     assert done.status in (1, 2) and said in done.err
@@ -519,10 +564,15 @@ def test_nobody_to_be_told_is_an_error(typed, monkeypatch):
 
 
 def test_whom_to_tell_stands_in_the_gateways_settings(rig, typed, monkeypatch):
-    monkeypatch.setattr(cli_monitor, "_notify_of_gateway", lambda: {
-        "mail": ["root"], "command": str(rig.command), "severity": "error"})
-    answers = {"events": page(), "volume.list": {"volumes": [volume()]}, "volume.status": volume(**DEGRADED),
-               "pool.list": {"spares": []}}
+    monkeypatch.setattr(
+        cli_monitor, "_notify_of_gateway", lambda: {"mail": ["root"], "command": str(rig.command), "severity": "error"}
+    )
+    answers = {
+        "events": page(),
+        "volume.list": {"volumes": [volume()]},
+        "volume.status": volume(**DEGRADED),
+        "pool.list": {"spares": []},
+    }
     assert typed("--once", "--sendmail", rig.sendmail, answers=answers).status == 0
     assert (rig.mails(), rig.ran()) == ([], [])  # a warning
     answers["volume.status"] = volume(state="failed")
@@ -533,12 +583,22 @@ def test_whom_to_tell_stands_in_the_gateways_settings(rig, typed, monkeypatch):
 
 
 def test_the_daemon_follows_and_ends_at_once_when_told(rig):
-    answers = {"events": lambda p: page(*([event(7, "fenced", severity="critical")] if p["after"] == 3 else []))
-               | {"next": 7 if p["after"] >= 3 else 3}, "volume.list": {"volumes": []}, "pool.list": {"spares": []}}
+    answers = {
+        "events": lambda p: (
+            page(*([event(7, "fenced", severity="critical")] if p["after"] == 3 else []))
+            | {"next": 7 if p["after"] >= 3 else 3}
+        ),
+        "volume.list": {"volumes": []},
+        "pool.list": {"spares": []},
+    }
     environment = os.environ | {"IRAID_STATE_DIR": str(rig.path / "state")}
     with ControlPeer(rig.path / "s", answers):
-        process = subprocess.Popen([IRAID, "--socket", rig.path / "s", "monitor", "--command", rig.command],
-                                   env=environment, stderr=subprocess.PIPE, text=True)
+        process = subprocess.Popen(
+            [IRAID, "--socket", rig.path / "s", "monitor", "--command", rig.command],
+            env=environment,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
         assert "critical v0: event 7" in process.stderr.readline()
         state = rig.path / "state" / "monitor.json"
         deadline = time.monotonic() + 20

@@ -16,8 +16,17 @@ from iraid.control.client import Client
 from iraid.watch import facts, redact, support
 
 # Each in its own place; none may be found again.
-SECRETS = ["chap-file-secret-1", "saved-acl-secret-2", "saved-discovery-3", "tree-secret-4", "gateway-conf-secret-5",
-           "ini-conf-secret-6", 'quote"and\\slash7', "mutual-in-tree-8", "backup-comment-9"]
+SECRETS = [
+    "chap-file-secret-1",
+    "saved-acl-secret-2",
+    "saved-discovery-3",
+    "tree-secret-4",
+    "gateway-conf-secret-5",
+    "ini-conf-secret-6",
+    'quote"and\\slash7',
+    "mutual-in-tree-8",
+    "backup-comment-9",
+]
 IQN = "iqn.2026-01.org.example:v0"
 
 
@@ -34,14 +43,39 @@ def machine(tmp_path, monkeypatch):
 
     file("etc/iraid/secrets/v0", f"chap-user\n{SECRETS[0]}\n")
     file("etc/iraid/secrets/odd", SECRETS[6])
-    file("etc/iraid/volumes/v0.conf", f"# was: password = {SECRETS[8]}\n[volume]\n"
-         f"chap_file = {tmp_path}/etc/iraid/secrets/v0\nchap_password = {SECRETS[5]}\ngive_up = 5\n")
+    file(
+        "etc/iraid/volumes/v0.conf",
+        f"# was: password = {SECRETS[8]}\n[volume]\n"
+        f"chap_file = {tmp_path}/etc/iraid/secrets/v0\nchap_password = {SECRETS[5]}\ngive_up = 5\n",
+    )
     file("etc/iraid/gateway.conf", f"[volumes]\nchap_secret = {SECRETS[4]}\n[notify]\nmail = root\n")
-    file("etc/rtslib-fb-target/saveconfig.json", json.dumps({
-        "fabric_modules": [{"name": "iscsi", "discovery_password": SECRETS[2], "discovery_userid": "disc-user"}],
-        "targets": [{"wwn": IQN, "tpgs": [{"node_acls": [{
-            "node_wwn": "iqn.1993-08.org.debian:01:abc", "chap_userid": "acl-user", "chap_password": SECRETS[1],
-            "chap_mutual_password": ""}]}]}]}))
+    file(
+        "etc/rtslib-fb-target/saveconfig.json",
+        json.dumps(
+            {
+                "fabric_modules": [
+                    {"name": "iscsi", "discovery_password": SECRETS[2], "discovery_userid": "disc-user"}
+                ],
+                "targets": [
+                    {
+                        "wwn": IQN,
+                        "tpgs": [
+                            {
+                                "node_acls": [
+                                    {
+                                        "node_wwn": "iqn.1993-08.org.debian:01:abc",
+                                        "chap_userid": "acl-user",
+                                        "chap_password": SECRETS[1],
+                                        "chap_mutual_password": "",
+                                    }
+                                ]
+                            }
+                        ],
+                    }
+                ],
+            }
+        ),
+    )
     tree = f"sys/kernel/config/target/iscsi/{IQN}/tpgt_1"
     file(f"{tree}/auth/password", f"{SECRETS[3]}\n")
     file(f"{tree}/auth/userid", "tree-user\n")
@@ -61,11 +95,15 @@ def everything(words):
 
 
 ANSWERS = {
-    "version": VERSION, "volume.list": {"volumes": [volume()]}, "pool.list": {"spares": []},
+    "version": VERSION,
+    "volume.list": {"volumes": [volume()]},
+    "pool.list": {"spares": []},
     "volume.status": volume(members=[member(0), member(1, link="closed", state="faulty", reason="gone")]),
-    "volume.stats": stats(), "volume.path": {"name": "v0", "initiator": "iqn.2026-01.org.iraid:gw:v0", "members": []},
+    "volume.stats": stats(),
+    "volume.path": {"name": "v0", "initiator": "iqn.2026-01.org.iraid:gw:v0", "members": []},
     "events": page(event(1, text=f"login failed with {SECRETS[0]}")),
-    "examine": lambda p: {"member": p["member"], "superblock": {"epoch": 3}}}
+    "examine": lambda p: {"member": p["member"], "superblock": {"epoch": 3}},
+}
 
 
 def archive(machine, answers=None, run=everything):
@@ -116,12 +154,15 @@ def test_a_user_called_as_a_word_of_ours_spoils_nothing(machine, user):
 
 def test_a_password_behind_a_user_is_known(tmp_path):
     assert redact.secrets_in_settings('username = u password = p1\n{"chap_userid": "u", "x_password": "p2"}\n') == {
-        "p1", "p2"}
+        "p1",
+        "p2",
+    }
 
 
 def test_a_password_in_a_command_line_or_an_address_is_known():
-    assert redact.secrets_in_settings("command = x --password p-1 -u u:p-2 'https://u:p-3@host/' --user 'u:p-4 y'\n") == {
-        "p-1", "p-2", "p-3", "p-4 y"}
+    assert redact.secrets_in_settings(
+        "command = x --password p-1 -u u:p-2 'https://u:p-3@host/' --user 'u:p-4 y'\n"
+    ) == {"p-1", "p-2", "p-3", "p-4 y"}
 
 
 @pytest.mark.parametrize("secret", ["ab://x:y@z", "run --password x", "-u u:x"])
@@ -133,12 +174,15 @@ def test_a_password_that_looks_like_an_address_or_an_option_is_known_as_a_whole(
 
 def test_secrets_in_units_are_known_by_their_keys(machine):
     """They stand in no file that is searched for secrets."""
+
     def run(words):
         if words[:3] != ["systemctl", "--no-pager", "cat"]:
             return 0, ""
-        return 0, ("# /etc/systemd/system/iraid-monitor.service.d/mail.conf\n[Service]\n"
-                   'Environment=SMTP_PASSWORD=unit-secret-1\nEnvironment="A=b" "API_TOKEN=unit-secret-2"\n'
-                   "ExecStart=/usr/bin/iraid monitor\n")
+        return 0, (
+            "# /etc/systemd/system/iraid-monitor.service.d/mail.conf\n[Service]\n"
+            'Environment=SMTP_PASSWORD=unit-secret-1\nEnvironment="A=b" "API_TOKEN=unit-secret-2"\n'
+            "ExecStart=/usr/bin/iraid monitor\n"
+        )
 
     text = archive(machine, ANSWERS, run).texts["system/units.txt"]
     assert "unit-secret" not in text
@@ -167,10 +211,16 @@ def test_secrets_in_command_lines_of_units_are_not_in_it(machine):
 
     text = archive(machine, ANSWERS, run).texts["system/units.txt"]
     assert "secret-" not in text and "unit/secret" not in text and "ops" not in text and " too" not in text
-    for kept in ("iraid-monitor.service.d/mail.conf\n[Service]\n", "SMTP_PW=<removed>\n", "-X POST",
-                 "https://<removed>@example.org:8443/hook?a=b --retry 3", "smb://<removed>@10.0.0.1/x /mnt",
-                 "-token <removed> --level 3", "--level 4 --password <removed> --password-file /etc/pager.secret",
-                 "ExecStart=/usr/bin/iraid monitor --socket /run/iraid/control.sock\n"):
+    for kept in (
+        "iraid-monitor.service.d/mail.conf\n[Service]\n",
+        "SMTP_PW=<removed>\n",
+        "-X POST",
+        "https://<removed>@example.org:8443/hook?a=b --retry 3",
+        "smb://<removed>@10.0.0.1/x /mnt",
+        "-token <removed> --level 3",
+        "--level 4 --password <removed> --password-file /etc/pager.secret",
+        "ExecStart=/usr/bin/iraid monitor --socket /run/iraid/control.sock\n",
+    ):
         assert kept in text, kept
 
 
@@ -182,14 +232,19 @@ def test_the_archive_has_all_parts_without_an_error(machine):
     assert json.loads(texts["status.json"])["volumes"][0]["health"]["word"] == "DEGRADED"
     assert json.loads(texts["stats.json"])["v0"]["members"][0]["sessions"][0]["tcp"]["rtt_us"] == 850
     blocks = json.loads(texts["superblocks.json"])
-    assert [one.get("superblock", {}).get("epoch") if "superblock" in one else one["error"]
-            for one in blocks.values()] == [3, "there is no session with it: gone"]
+    assert [
+        one.get("superblock", {}).get("epoch") if "superblock" in one else one["error"] for one in blocks.values()
+    ] == [3, "there is no session with it: gone"]
     assert {finding["check"] for finding in json.loads(texts["doctor.json"])["findings"]} >= {"handler", "kernel"}
     assert "give_up = 5" in texts["config/v0.conf"] and "chap_file = " in texts["config/v0.conf"]
     assert "mail = root" in texts["config/gateway.conf"]
     saved = json.loads(texts["config/lio-saveconfig.json"])["targets"][0]["tpgs"][0]["node_acls"][0]
-    assert saved == {"node_wwn": "iqn.1993-08.org.debian:01:abc", "chap_userid": redact.REMOVED,
-                     "chap_password": redact.REMOVED, "chap_mutual_password": ""}
+    assert saved == {
+        "node_wwn": "iqn.1993-08.org.debian:01:abc",
+        "chap_userid": redact.REMOVED,
+        "chap_password": redact.REMOVED,
+        "chap_mutual_password": "",
+    }
     assert f"iscsi/{IQN}/tpgt_1/attrib/default_cmdsn_depth: 128\n" in texts["lio-tree.txt"]
     assert f"iscsi/{IQN}/tpgt_1/auth/password: {redact.REMOVED}\n" in texts["lio-tree.txt"]
     assert "debian:01:abc/auth/password: not set\n" in texts["lio-tree.txt"]
@@ -200,8 +255,13 @@ def test_the_archive_has_all_parts_without_an_error(machine):
 
 def test_members_are_looked_at_as_the_volume_logs_in(machine):
     asked = [p for method, p in archive(machine, ANSWERS).calls if method == "examine"]
-    assert asked == [{"member": member(0)["member"], "chap_file": f"{machine}/etc/iraid/secrets/v0",
-                      "initiator": "iqn.2026-01.org.iraid:gw:v0"}]
+    assert asked == [
+        {
+            "member": member(0)["member"],
+            "chap_file": f"{machine}/etc/iraid/secrets/v0",
+            "initiator": "iqn.2026-01.org.iraid:gw:v0",
+        }
+    ]
 
 
 def test_with_a_dead_handler_and_without_programs_there_is_what_files_say(machine):
@@ -213,16 +273,23 @@ def test_with_a_dead_handler_and_without_programs_there_is_what_files_say(machin
 
 
 def test_a_part_that_fails_spoils_no_other(machine):
-    made = archive(machine, ANSWERS | {"volume.stats": Failure(-32601, "method", "no method volume.stats", "restart it")})
+    made = archive(
+        machine, ANSWERS | {"volume.stats": Failure(-32601, "method", "no method volume.stats", "restart it")}
+    )
     assert json.loads(made.texts["stats.json"])["v0"]["error"]["message"] == "no method volume.stats"
     assert "status.json" in made.texts
 
 
 def test_a_volume_whose_file_has_a_fault_hides_no_other(machine):
     fault = Failure(1, "invalid", "v1.conf:58: give_upp: there is no such key", "correct the file")
-    made = archive(machine, ANSWERS | {
-        "volume.list": {"volumes": [{"name": "v1", "state": "failed", "reason": str(fault)}, volume("v2")]},
-        "volume.status": lambda p: fault if p["name"] == "v1" else volume(p["name"])})
+    made = archive(
+        machine,
+        ANSWERS
+        | {
+            "volume.list": {"volumes": [{"name": "v1", "state": "failed", "reason": str(fault)}, volume("v2")]},
+            "volume.status": lambda p: fault if p["name"] == "v1" else volume(p["name"]),
+        },
+    )
     volumes = json.loads(made.texts["status.json"])["volumes"]
     assert [(one["name"], one["health"]["word"]) for one in volumes] == [("v1", "FAILED"), ("v2", "OK")]
     assert json.loads(made.texts["superblocks.json"])[member(0)["member"]]["superblock"]["epoch"] == 3
@@ -262,23 +329,35 @@ def test_an_interrupted_one_leaves_nothing(machine, monkeypatch):
     assert not (machine / "x.tar.xz").exists()
 
 
-@pytest.mark.parametrize(("line", "expected"), [
-    ("password = hello", "password = <removed>"), ("  chap_password: hello", "  chap_password: <removed>"),
-    ("; secret=x y z", "; secret=<removed>"), ("chap_file = /etc/iraid/secrets/v0", "chap_file = /etc/iraid/secrets/v0"),
-    ('{"a": 1, "chap_password": "he\'llo", "b": 2}', '{"a": 1, "chap_password": "<removed>", "b": 2}'),
-    ("# was: password = hello", "# was: password = <removed>"),
-    ('"chap_secret": 12,', '"chap_secret": <removed>'),
-    ('{"password": "a\\"b", "x": 1', '{"password": "<removed>", "x": 1'),
-    ("run --password hello --port 3", "run --password <removed> --port 3"),
-    ("run --password=hello", "run --password=<removed>"),
-    ("run -u u:hello x", "run -u <removed> x"), ("journalctl -u tcmu-runner", "journalctl -u tcmu-runner"),
-    ("member = 10.0.0.1:3260/iqn.x:y/0", "member = 10.0.0.1:3260/iqn.x:y/0"),
-    ("# see https://example.org/a", "# see https://example.org/a"),
-    ("url = https://u:he@llo@host/a", "url = https://<removed>@host/a"), ("authentication = 1", "authentication = 1"),
-    ('"discovery_enable_auth": true', '"discovery_enable_auth": true'), ("AUTH=hello", "AUTH=<removed>"),
-    ("password = hel\u2028lo\x0cw\x85x", "password = <removed>"),
-    ("PWD=/root", "PWD=/root"), ("smtp_pw: hello", "smtp_pw: <removed>"),
-    ("password =", "password ="), ("give_up = 5", "give_up = 5"), ("# passwords are in a file", "# passwords are in a file")])
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("password = hello", "password = <removed>"),
+        ("  chap_password: hello", "  chap_password: <removed>"),
+        ("; secret=x y z", "; secret=<removed>"),
+        ("chap_file = /etc/iraid/secrets/v0", "chap_file = /etc/iraid/secrets/v0"),
+        ('{"a": 1, "chap_password": "he\'llo", "b": 2}', '{"a": 1, "chap_password": "<removed>", "b": 2}'),
+        ("# was: password = hello", "# was: password = <removed>"),
+        ('"chap_secret": 12,', '"chap_secret": <removed>'),
+        ('{"password": "a\\"b", "x": 1', '{"password": "<removed>", "x": 1'),
+        ("run --password hello --port 3", "run --password <removed> --port 3"),
+        ("run --password=hello", "run --password=<removed>"),
+        ("run -u u:hello x", "run -u <removed> x"),
+        ("journalctl -u tcmu-runner", "journalctl -u tcmu-runner"),
+        ("member = 10.0.0.1:3260/iqn.x:y/0", "member = 10.0.0.1:3260/iqn.x:y/0"),
+        ("# see https://example.org/a", "# see https://example.org/a"),
+        ("url = https://u:he@llo@host/a", "url = https://<removed>@host/a"),
+        ("authentication = 1", "authentication = 1"),
+        ('"discovery_enable_auth": true', '"discovery_enable_auth": true'),
+        ("AUTH=hello", "AUTH=<removed>"),
+        ("password = hel\u2028lo\x0cw\x85x", "password = <removed>"),
+        ("PWD=/root", "PWD=/root"),
+        ("smtp_pw: hello", "smtp_pw: <removed>"),
+        ("password =", "password ="),
+        ("give_up = 5", "give_up = 5"),
+        ("# passwords are in a file", "# passwords are in a file"),
+    ],
+)
 def test_secret_settings_are_known_by_their_keys(line, expected):
     assert redact.settings(line + "\n") == expected + "\n"
 
@@ -290,7 +369,7 @@ def test_the_command_says_what_is_in_it(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert cli.main(["support", "--socket", str(tmp_path / "none")]) == 0
     out = capsys.readouterr().out
-    made, = Path(tmp_path).glob("iraid-support-*.tar.xz")
+    (made,) = Path(tmp_path).glob("iraid-support-*.tar.xz")
     assert "not there: control socket" in out and f"{made.name}: " in out.splitlines()[-1]
     assert cli.main(["support", "--socket", str(tmp_path / "none"), "--output", made.name, "--json"]) == 1
     assert json.loads(capsys.readouterr().out)["error"]["message"].endswith("File exists")
@@ -303,7 +382,7 @@ def test_a_part_that_fails_in_an_odd_way_says_how_and_the_others_are_there(machi
     monkeypatch.setattr(support.doctor, "examine", broken)
     made = archive(machine, ANSWERS)
     assert "doctor.json" not in made.texts and set(made.kept) - {"doctor.json"} < set(made.texts)
-    line, = (line for line in made.texts["CONTENTS.txt"].splitlines() if line.startswith("doctor.json"))
+    (line,) = (line for line in made.texts["CONTENTS.txt"].splitlines() if line.startswith("doctor.json"))
     assert "NOT THERE: TypeError: not of " in line and SECRETS[1] not in line
 
 

@@ -61,9 +61,16 @@ def test_flushes_zeros_and_compares_are_counted_together():
     assert (other.per_second, other.mean_us) == (3, (2 * 100 + 3 * 400 + 1000) / 6)
 
 
-@pytest.mark.parametrize(("buckets", "share", "expected"), [
-    ([0, 0, 0], 0.99, None), ([99, 1, 0], 0.99, 10), ([98, 2, 0], 0.99, 20), ([0, 0, 5], 0.5, float("inf")),
-    ([1, 0, 0], 0.99, 10)])
+@pytest.mark.parametrize(
+    ("buckets", "share", "expected"),
+    [
+        ([0, 0, 0], 0.99, None),
+        ([99, 1, 0], 0.99, 10),
+        ([98, 2, 0], 0.99, 20),
+        ([0, 0, 5], 0.5, float("inf")),
+        ([1, 0, 0], 0.99, 10),
+    ],
+)
 def test_a_percentile_is_the_upper_bound_of_its_bucket(buckets, share, expected):
     assert stats.percentile(buckets, [10, 20], share) == expected
 
@@ -97,8 +104,9 @@ def test_of_a_members_connections_the_worst_round_trip_and_the_sums_show():
     """The longest round trip; windows and deliveries together; of a new connection all that was sent again."""
     two = [session("a:1", retransmits=10), session("b:1", rtt_us=2000, retransmits=7)]
     then = [session("a:1", retransmits=16), session("b:1", rtt_us=3000, retransmits=2)]
-    row = frame(answer(members=[member_stats(0, sessions=two)]),
-                answer(members=[member_stats(0, sessions=then)])).volumes[0][1]
+    row = frame(
+        answer(members=[member_stats(0, sessions=two)]), answer(members=[member_stats(0, sessions=then)])
+    ).volumes[0][1]
     assert (row.rtt_us, row.cwnd_bytes, row.delivery_bytes_per_second) == (3000, 2 * 65536, 200 << 20)
     assert row.retransmits_per_second == (6 + 2) / 2
     alone = frame(answer(), answer(members=[member_stats(0, sessions=[])])).volumes[0][1]
@@ -115,10 +123,16 @@ def test_the_process_of_the_handler_shows_with_its_share_of_a_cpu():
 
 def test_work_and_trouble_show_as_the_state():
     filled = member(2)["member"]
-    made = frame(answer(), answer(members=[member_stats(1, link="closed"), member_stats(2, state="rebuilding")]),
-                 volumes=[volume(state="degraded", rebuild=running(member=filled))])
+    made = frame(
+        answer(),
+        answer(members=[member_stats(1, link="closed"), member_stats(2, state="rebuilding")]),
+        volumes=[volume(state="degraded", rebuild=running(member=filled))],
+    )
     assert [(row.state, row.style) for row in made.volumes[0]] == [
-        ("rebuild 43%", "yellow"), ("silent", "yellow"), ("filled", "yellow")]
+        ("rebuild 43%", "yellow"),
+        ("silent", "yellow"),
+        ("filled", "yellow"),
+    ]
 
 
 # --- order and lines ---
@@ -126,15 +140,24 @@ def test_work_and_trouble_show_as_the_state():
 
 def two_volumes():
     before = look(0, answer("a"), answer("b"))
-    return top.frame(before, look(1, answer("a", 10, 5), answer("b", 20, 1, queue=9, members=[
-        member_stats(0, 1), member_stats(1, 50)])))
+    return top.frame(
+        before,
+        look(1, answer("a", 10, 5), answer("b", 20, 1, queue=9, members=[member_stats(0, 1), member_stats(1, 50)])),
+    )
 
 
-@pytest.mark.parametrize(("sort", "view", "expected"), [
-    ("name", "volumes", ["a", "b"]), ("iops", "volumes", ["b", "a"]), ("throughput", "volumes", ["a", "b"]),
-    ("queue", "volumes", ["b", "a"]), ("name", "all", ["a", "a0", "a1", "a2", "a3", "b", "b0", "b1"]),
-    ("iops", "all", ["b", "b1", "b0", "a", "a0", "a1", "a2", "a3"]),
-    ("iops", "members", ["b1", "a0", "a1", "a2", "a3", "b0"])])
+@pytest.mark.parametrize(
+    ("sort", "view", "expected"),
+    [
+        ("name", "volumes", ["a", "b"]),
+        ("iops", "volumes", ["b", "a"]),
+        ("throughput", "volumes", ["a", "b"]),
+        ("queue", "volumes", ["b", "a"]),
+        ("name", "all", ["a", "a0", "a1", "a2", "a3", "b", "b0", "b1"]),
+        ("iops", "all", ["b", "b1", "b0", "a", "a0", "a1", "a2", "a3"]),
+        ("iops", "members", ["b1", "a0", "a1", "a2", "a3", "b0"]),
+    ],
+)
 def test_rows_are_sorted_as_asked_for(sort, view, expected):
     rows = top.ordered(two_volumes(), sort, view)
     assert [row.volume + ("" if row.role is None else str(row.role)) for row in rows] == expected
@@ -151,8 +174,10 @@ def test_no_line_is_wider_than_the_terminal_and_all_are_aligned(view):
     assert texts[0].split() == ["NAME", *" ".join(column.head for column in top.COLUMNS).split()]
 
 
-@pytest.mark.parametrize(("value", "expected"), [
-    (0, "0"), (0.12345, "0.123"), (5.678, "5.68"), (45.67, "45.7"), (999.6, "1000"), (123456, "123k")])
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [(0, "0"), (0.12345, "0.123"), (5.678, "5.68"), (45.67, "45.7"), (999.6, "1000"), (123456, "123k")],
+)
 def test_figures_are_short(value, expected):
     assert top._figure(value) == expected
 
@@ -203,15 +228,21 @@ def run_top(tmp_path, capsys):
 def growing():
     """More at each look."""
     looks = iter(range(1, 10_000))
-    return {"volume.list": {"volumes": [volume(), volume("b")]},
-            "volume.stats": lambda p: answer(p["name"], reads=100 * next(looks))}
+    return {
+        "volume.list": {"volumes": [volume(), volume("b")]},
+        "volume.stats": lambda p: answer(p["name"], reads=100 * next(looks)),
+    }
 
 
 def test_where_the_output_is_no_terminal_there_are_plain_lines(run_top):
     done = run_top(growing(), "--count", "2", "v0")
     assert done.status == 0
     assert [line.split()[0] for line in done.out.splitlines() if line[:4] in ("NAME", "v0  ", "b   ")] == [
-        "NAME", "v0", "NAME", "v0"]
+        "NAME",
+        "v0",
+        "NAME",
+        "v0",
+    ]
     assert "RETR/s" in done.out and "\x1b" not in done.out
 
 
@@ -244,14 +275,20 @@ def watched(*answers):
         client.now = one
         return [model.read(model.Volume, volume())]
 
-    client = SimpleNamespace(volumes=volumes, now=None,
-                             _ask=lambda kind, _method, _parameters: model.read(kind, client.now))
+    client = SimpleNamespace(
+        volumes=volumes, now=None, _ask=lambda kind, _method, _parameters: model.read(kind, client.now)
+    )
     return cli_top.Watch(client, ())
 
 
 def test_a_handler_that_is_started_anew_is_waited_for():
-    watch = watched(answer(reads=10), answer(reads=20), IraidError("no program listens", kind="unavailable"),
-                    answer(reads=3, started_ms=1, runner={"pid": 99}), answer(reads=9, started_ms=1, runner={"pid": 99}))
+    watch = watched(
+        answer(reads=10),
+        answer(reads=20),
+        IraidError("no program listens", kind="unavailable"),
+        answer(reads=3, started_ms=1, runner={"pid": 99}),
+        answer(reads=9, started_ms=1, runner={"pid": 99}),
+    )
     made = [watch.next() for _ in range(5)]
     assert [one.error for one in made] == [None, None, "no program listens", None, None]
     assert [one.restarted for one in made] == [False, False, False, True, False]
@@ -272,8 +309,15 @@ class Terminal:
     def __init__(self, folder, columns=150, rows=20, *options):
         self.tmux = ["tmux", "-S", str(folder / "tmux"), "-f", "/dev/null"]
         words = shlex.join([str(IRAID), "--socket", str(folder / "s"), "top", "--interval", "0.2", *options])
-        self.run("new-session", "-d", "-x", str(columns), "-y", str(rows),
-                 f"echo shell; echo $$ > {folder / 'pid'}; {words}; echo \"ended with $?\"; stty -a; exec cat")
+        self.run(
+            "new-session",
+            "-d",
+            "-x",
+            str(columns),
+            "-y",
+            str(rows),
+            f'echo shell; echo $$ > {folder / "pid"}; {words}; echo "ended with $?"; stty -a; exec cat',
+        )
 
     def run(self, *words):
         return subprocess.run([*self.tmux, *words], capture_output=True, text=True, timeout=20, check=True).stdout
@@ -399,8 +443,14 @@ def test_keys_work_while_the_handler_hangs(tmp_path, terminal):
 def test_a_terminal_that_is_not_known_is_named(tmp_path):
     with ControlPeer(tmp_path / "s", growing()):
         master, slave = pty.openpty()
-        done = subprocess.run([IRAID, "--socket", tmp_path / "s", "top"], stdin=slave, stdout=slave,
-                              stderr=subprocess.PIPE, env=os.environ | {"TERM": "nothing-like-it"}, timeout=30)
+        done = subprocess.run(
+            [IRAID, "--socket", tmp_path / "s", "top"],
+            stdin=slave,
+            stdout=slave,
+            stderr=subprocess.PIPE,
+            env=os.environ | {"TERM": "nothing-like-it"},
+            timeout=30,
+        )
         os.close(master)
         os.close(slave)
     assert done.returncode == 2

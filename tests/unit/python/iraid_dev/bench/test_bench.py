@@ -21,47 +21,91 @@ BENCH = ROOT / "scripts/bench"
 KIB, MIB = cells.KIB, cells.MIB
 
 
-def figure(system: str, mb_per_s: float, number: int = 0, *, level: int | None = 5, pattern: str = "write",
-           block: int = 4 * KIB, **more) -> Row:
+def figure(
+    system: str,
+    mb_per_s: float,
+    number: int = 0,
+    *,
+    level: int | None = 5,
+    pattern: str = "write",
+    block: int = 4 * KIB,
+    **more,
+) -> Row:
     members = 1 if level is None else 4
-    return Row(**{"kernel": "qemu", "system": system, "level": level, "members": members, "pattern": pattern,
-                  "block_bytes": block, "mb_per_s": mb_per_s, "iops": mb_per_s * 1e6 / block, "p50_ms": 2.0,
-                  "p99_ms": 9.0, "cpu_s_per_gib": None, "round": number, **more})
+    return Row(
+        **{
+            "kernel": "qemu",
+            "system": system,
+            "level": level,
+            "members": members,
+            "pattern": pattern,
+            "block_bytes": block,
+            "mb_per_s": mb_per_s,
+            "iops": mb_per_s * 1e6 / block,
+            "p50_ms": 2.0,
+            "p99_ms": 9.0,
+            "cpu_s_per_gib": None,
+            "round": number,
+            **more,
+        }
+    )
 
 
 def only_section(rows: list[Row]) -> report.Section:
-    section, = report.sections(rows)
+    (section,) = report.sections(rows)
     return section
 
 
 # --- maths ---
 
-@pytest.mark.parametrize("values, expected", [
-    ([3.0, 1.0, 100.0], report.Spread(3.0, 1.0, 100.0, 3)),
-    ([4.0, 2.0], report.Spread(3.0, 2.0, 4.0, 2)),
-    ([], None),
-])
+
+@pytest.mark.parametrize(
+    "values, expected",
+    [
+        ([3.0, 1.0, 100.0], report.Spread(3.0, 1.0, 100.0, 3)),
+        ([4.0, 2.0], report.Spread(3.0, 2.0, 4.0, 2)),
+        ([], None),
+    ],
+)
 def test_spread_is_median_least_and_most(values, expected):
     assert report.spread(values) == expected
 
 
-@pytest.mark.parametrize("values, expected", [
-    ([2.0, 8.0], 4.0), ([0.5, 2.0], 1.0), ([7.0], 7.0), ([], None), ([1.0, 0.0], None),
-])
+@pytest.mark.parametrize(
+    "values, expected",
+    [
+        ([2.0, 8.0], 4.0),
+        ([0.5, 2.0], 1.0),
+        ([7.0], 7.0),
+        ([], None),
+        ([1.0, 0.0], None),
+    ],
+)
 def test_geometric_mean_is_of_positive_values_only(values, expected):
     assert report.geometric_mean(values) == (None if expected is None else pytest.approx(expected))
 
 
-@pytest.mark.parametrize("value, text", [
-    (0, "0"), (1234.5, "1234"), (123.4, "123"), (12.34, "12.3"), (1.234, "1.23"), (0.1234, "0.123"), (0.00123, "0.001"),
-])
+@pytest.mark.parametrize(
+    "value, text",
+    [
+        (0, "0"),
+        (1234.5, "1234"),
+        (123.4, "123"),
+        (12.34, "12.3"),
+        (1.234, "1.23"),
+        (0.1234, "0.123"),
+        (0.00123, "0.001"),
+    ],
+)
 def test_numbers_have_three_digits_that_tell_something(value, text):
     assert report.number_text(value) == text
 
 
 def test_a_ratio_is_that_of_the_medians_and_its_spread_that_of_single_rounds():
-    section = only_section([figure("iraid", value, number) for number, value in enumerate((10, 30, 20))]
-                           + [figure("md", value, number) for number, value in enumerate((10, 10, 40))])
+    section = only_section(
+        [figure("iraid", value, number) for number, value in enumerate((10, 30, 20))]
+        + [figure("md", value, number) for number, value in enumerate((10, 10, 40))]
+    )
     assert section.ratio("iraid", "md", Cell("write", 4 * KIB)) == report.Spread(2.0, 0.5, 3.0, 3)
 
 
@@ -82,12 +126,20 @@ def test_rounds_of_several_files_are_told_apart():
 
 # --- sections ---
 
+
 def test_systems_without_a_level_stand_in_every_section_of_their_kernel():
-    rows = [figure("iraid", 10, level=0), figure("iraid", 10, level=5), figure("plain", 5, level=None),
-            figure("engine", 99, level=5, kernel="none")]
+    rows = [
+        figure("iraid", 10, level=0),
+        figure("iraid", 10, level=5),
+        figure("plain", 5, level=None),
+        figure("engine", 99, level=5, kernel="none"),
+    ]
     found = report.sections(rows)
     assert [(one.kernel, one.level, one.systems) for one in found] == [
-        ("qemu", 0, ["iraid", "plain"]), ("qemu", 5, ["iraid", "plain"]), ("none", 5, ["engine"])]
+        ("qemu", 0, ["iraid", "plain"]),
+        ("qemu", 5, ["iraid", "plain"]),
+        ("none", 5, ["engine"]),
+    ]
 
 
 def test_only_systems_without_a_level_are_a_section_of_their_own():
@@ -103,6 +155,7 @@ def test_what_was_measured_under_other_conditions_is_not_mixed():
 
 
 # --- tables ---
+
 
 def lines_of(table: str) -> dict[str, list[str]]:
     lines = [[word.strip() for word in line.strip("|").split("|")] for line in table.splitlines()]
@@ -123,15 +176,28 @@ def test_without_a_pair_there_are_no_ratios():
 
 
 def test_cells_stand_in_the_order_of_patterns_and_sizes():
-    rows = [figure("iraid", 1, pattern=pattern, block=block) for pattern in ("randread", "read", "write")
-            for block in (MIB, 4 * KIB)]
+    rows = [
+        figure("iraid", 1, pattern=pattern, block=block)
+        for pattern in ("randread", "read", "write")
+        for block in (MIB, 4 * KIB)
+    ]
     assert [str(cell) for cell in only_section(rows).cells] == [
-        "4k write", "1M write", "4k read", "1M read", "4k randread", "1M randread"]
+        "4k write",
+        "1M write",
+        "4k read",
+        "1M read",
+        "4k randread",
+        "1M randread",
+    ]
 
 
 def test_processor_time_of_those_who_have_none_is_a_dash():
-    section = only_section([figure("iraid", 1, cpu_s_per_gib=4.0, cpu_user_s_per_gib=1.0, process_cpu_s_per_gib=2.5),
-                            figure("md", 1, cpu_s_per_gib=3.0, cpu_user_s_per_gib=0.0)])
+    section = only_section(
+        [
+            figure("iraid", 1, cpu_s_per_gib=4.0, cpu_user_s_per_gib=1.0, process_cpu_s_per_gib=2.5),
+            figure("md", 1, cpu_s_per_gib=3.0, cpu_user_s_per_gib=0.0),
+        ]
+    )
     table = lines_of(report.processor_table(section))
     assert table["4k write"] == ["4.00 (1.00)", "3.00 (0)", "2.50"]
     assert report.processor_table(only_section([figure("iraid", 1)])) == ""
@@ -146,10 +212,12 @@ def test_a_run_that_was_cut_short_says_so():
     head = {"ok": False, "date": "2026-01-01", "commit": "abc", "command": "scripts/bench", "machine": {"cpu": "X"}}
     text = report.markdown([head], report.sections([figure("iraid", 1)]), {})
     assert "cut short" in text and "cut short" not in report.markdown(
-        [head | {"ok": True}], report.sections([figure("iraid", 1)]), {})
+        [head | {"ok": True}], report.sections([figure("iraid", 1)]), {}
+    )
 
 
 # --- files ---
+
 
 def test_rows_survive_their_file(tmp_path):
     rows = [figure("iraid", 1.5, 2, conditions={"rtt_ms": 8}, p999_ms=3.0)]
@@ -157,8 +225,9 @@ def test_rows_survive_their_file(tmp_path):
     assert row.read(tmp_path / "rows.json") == ({"date": "today"}, rows)
 
 
-@pytest.mark.parametrize("text", [
-    "", "[]", "{}", '{"rows": 3}', '{"rows": [{"kernel": "uml"}]}', '{"rows": [{"strange": 1}]}'])
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{}", '{"rows": 3}', '{"rows": [{"kernel": "uml"}]}', '{"rows": [{"strange": 1}]}']
+)
 def test_a_file_without_rows_is_named(tmp_path, text):
     file = tmp_path / "some.json"
     file.write_text(text)
@@ -168,15 +237,27 @@ def test_a_file_without_rows_is_named(tmp_path, text):
 
 # --- what was typed ---
 
+
 def test_cells_are_read_as_size_and_pattern():
     assert parse_cells("4k:randwrite") == (Cell("randwrite", 4 * KIB),)
     assert parse_cells("1M") == tuple(Cell(pattern, MIB) for pattern in row.PATTERNS)
     assert parse_cells("read,read:8k") == (*(Cell("read", block) for block in cells.BLOCKS), Cell("read", 8 * KIB))
 
 
-@pytest.mark.parametrize("text, named", [
-    ("8q:write", "8q"), ("", "''"), ("4k:writ", "writ"), ("5k:write", "5k"), ("0k", "0k"), ("32M", "32M"),
-    ("4k:64k", "4k:64k"), ("read:write", "read:write"), ("4k:read:write", "4k:read:write")])
+@pytest.mark.parametrize(
+    "text, named",
+    [
+        ("8q:write", "8q"),
+        ("", "''"),
+        ("4k:writ", "writ"),
+        ("5k:write", "5k"),
+        ("0k", "0k"),
+        ("32M", "32M"),
+        ("4k:64k", "4k:64k"),
+        ("read:write", "read:write"),
+        ("4k:read:write", "4k:read:write"),
+    ],
+)
 def test_a_cell_that_is_none_is_refused_by_name(text, named):
     with pytest.raises(ValueFault, match=named):
         parse_cells(text)
@@ -186,27 +267,49 @@ def test_shapes_are_read_as_level_and_members():
     assert parse_shapes("5,0:3") == (Shape(5, 4), Shape(0, 3))
 
 
-@pytest.mark.parametrize("text, named", [
-    ("5:2", "level 5 has 3 to 32 members, not 2"), ("1:5", "2 to 4"), ("7", "'7' is no level"), ("", "'' is no level"),
-    ("5:", "no number"), ("5:-4", "no number"), ("5,5:6", "twice")])
+@pytest.mark.parametrize(
+    "text, named",
+    [
+        ("5:2", "level 5 has 3 to 32 members, not 2"),
+        ("1:5", "2 to 4"),
+        ("7", "'7' is no level"),
+        ("", "'' is no level"),
+        ("5:", "no number"),
+        ("5:-4", "no number"),
+        ("5,5:6", "twice"),
+    ],
+)
 def test_a_level_that_is_none_is_refused_by_name(text, named):
     with pytest.raises(ValueFault, match=named):
         parse_shapes(text)
 
 
-@pytest.mark.parametrize("shape, chunks", [
-    (Shape(0, 4), 4), (Shape(1, 2), 1), (Shape(5, 4), 3), (Shape(6, 4), 2), (Shape(10, 4), 2), (Shape(10, 5), 2.5)])
+@pytest.mark.parametrize(
+    "shape, chunks",
+    [(Shape(0, 4), 4), (Shape(1, 2), 1), (Shape(5, 4), 3), (Shape(6, 4), 2), (Shape(10, 4), 2), (Shape(10, 5), 2.5)],
+)
 def test_a_stripe_has_the_data_chunks_of_its_level(shape, chunks):
     assert shape.data_chunks == chunks
 
 
-@pytest.mark.parametrize("words, named", [
-    (["--levels", "5:2"], "--levels 5:2"), (["--cells", "4q"], "--cells 4q"), (["--systems", "iraid,mdd"], "mdd"),
-    (["--seconds", "0"], "--seconds 0"), (["--rounds", "0"], "--rounds 0"), (["--json", "none/there.json"], "none/there.json"),
-    (["--json", "."], "--json ."), (["--out", "none/there"], "none/there"), (["--out", "taken"], "--out taken"),
-    (["--systems", "md-nobitmap", "--levels", "0"], "bitmap"), (["--report", "rows.json"], "--out"),
-    (["--report", "rows.json", "--out", "new", "--rounds", "2"], "--rounds"), (["--kernel", "vms"], "vms"),
-])
+@pytest.mark.parametrize(
+    "words, named",
+    [
+        (["--levels", "5:2"], "--levels 5:2"),
+        (["--cells", "4q"], "--cells 4q"),
+        (["--systems", "iraid,mdd"], "mdd"),
+        (["--seconds", "0"], "--seconds 0"),
+        (["--rounds", "0"], "--rounds 0"),
+        (["--json", "none/there.json"], "none/there.json"),
+        (["--json", "."], "--json ."),
+        (["--out", "none/there"], "none/there"),
+        (["--out", "taken"], "--out taken"),
+        (["--systems", "md-nobitmap", "--levels", "0"], "bitmap"),
+        (["--report", "rows.json"], "--out"),
+        (["--report", "rows.json", "--out", "new", "--rounds", "2"], "--rounds"),
+        (["--kernel", "vms"], "vms"),
+    ],
+)
 def test_a_wrong_value_is_named_and_nothing_starts(tmp_path, monkeypatch, capsys, words, named):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(cli, "measure", lambda *_: pytest.fail("it measures"))
@@ -249,14 +352,17 @@ def test_half_a_line_of_a_run_that_goes_on_is_left_for_later(tmp_path):
 
 # --- plan ---
 
+
 def make_plan(systems: tuple[str, ...], levels: str = "5") -> Plan:
     return Plan("uml", systems, parse_shapes(levels), cells.CELLS, 1.0, 3)
 
 
 def test_what_has_no_level_is_measured_beside_every_level():
     found = list(make_plan(("md-nobitmap", "plain", "iraid"), "0,5").groups())
-    assert found == [[("plain", None), ("iraid", Shape(0, 4))],
-                     [("plain", None), ("iraid", Shape(5, 4)), ("md-nobitmap", Shape(5, 4))]]
+    assert found == [
+        [("plain", None), ("iraid", Shape(0, 4))],
+        [("plain", None), ("iraid", Shape(5, 4)), ("md-nobitmap", Shape(5, 4))],
+    ]
 
 
 def test_what_has_no_level_alone_is_measured_once():

@@ -117,15 +117,22 @@ def judge(name: str, body: str, status: int | None = 0, errors: str = "") -> Res
 # --- one test ---
 
 
-@pytest.mark.parametrize(("name", "body", "verdict", "reason"), [
-    ("SCSI.TestUnitReady.Simple", SIMPLE, PASSED, None),
-    ("SCSI.CompareAndWrite.Unwritten", NOT_IMPLEMENTED, SKIPPED, "COMPAREANDWRITE is not implemented."),
-    ("SCSI.Unmap.ZeroBlocks", SKIPPED_ON_THE_LINE, SKIPPED,
-     "Logical unit is fully provisioned. Skipping test"),
-    ("SCSI.WriteSame10.ZeroBlocks", PART_SKIPPED, SKIPPED,
-     "No MAXIMUM WRITE SAME LENGTH - skipping MAXIMUM WRITE SAME LENGTH asserts."),
-    ("iSCSI.iSCSITMF.LUNResetSimpleAsync", SILENT_TEST, SKIPPED, SILENT),
-], ids=["passed", "not implemented", "skipped on the test's line", "a part skipped", "without a word"])
+@pytest.mark.parametrize(
+    ("name", "body", "verdict", "reason"),
+    [
+        ("SCSI.TestUnitReady.Simple", SIMPLE, PASSED, None),
+        ("SCSI.CompareAndWrite.Unwritten", NOT_IMPLEMENTED, SKIPPED, "COMPAREANDWRITE is not implemented."),
+        ("SCSI.Unmap.ZeroBlocks", SKIPPED_ON_THE_LINE, SKIPPED, "Logical unit is fully provisioned. Skipping test"),
+        (
+            "SCSI.WriteSame10.ZeroBlocks",
+            PART_SKIPPED,
+            SKIPPED,
+            "No MAXIMUM WRITE SAME LENGTH - skipping MAXIMUM WRITE SAME LENGTH asserts.",
+        ),
+        ("iSCSI.iSCSITMF.LUNResetSimpleAsync", SILENT_TEST, SKIPPED, SILENT),
+    ],
+    ids=["passed", "not implemented", "skipped on the test's line", "a part skipped", "without a word"],
+)
 def test_what_the_tool_counts_as_passed_may_be_skipped_or_silent(name, body, verdict, reason):
     result = judge(name, body + GOOD_END)
     assert (result.verdict, result.reasons) == (verdict, [reason] if reason else [])
@@ -136,7 +143,8 @@ def test_a_failed_test_tells_what_it_logged_and_where():
     assert result.verdict == FAILED
     assert result.reasons == [
         "GET_LBA_STATUS successful but should have failed with ILLEGAL_REQUEST(0x05)/LBA_OUT_OF_RANGE(0x2100)",
-        "test_get_lba_status_beyond_eol.c:38 CU_ASSERT_EQUAL(_r,0)"]
+        "test_get_lba_status_beyond_eol.c:38 CU_ASSERT_EQUAL(_r,0)",
+    ]
 
 
 def test_a_complaint_of_a_test_that_passed_is_kept():
@@ -149,21 +157,28 @@ def test_what_is_logged_after_the_verdict_is_not_the_tests():
     assert (result.verdict, result.complaints) == (PASSED, [])
 
 
-@pytest.mark.parametrize(("body", "status", "expected"), [
-    (CUT_SHORT, None, "did not end within 60 s; last logged: Send TESTUNITREADY (Expecting TIMEOUT)"),
-    (CUT_SHORT, -signal.SIGSEGV, "the tool was killed by SIGSEGV; last logged: Send TESTUNITREADY"),
-    (CUT_SHORT, 0, "the tool ended in the middle of it; last logged: Send TESTUNITREADY"),
-    ("", 255, "did not begin, the tool ended with status 255: Failed to connect to SCSI device 0"),
-    ("", None, "did not end within 60 s; before the test began: Failed to connect"),
-], ids=["hangs", "crashes", "ends in the middle", "no login", "hangs at login"])
+@pytest.mark.parametrize(
+    ("body", "status", "expected"),
+    [
+        (CUT_SHORT, None, "did not end within 60 s; last logged: Send TESTUNITREADY (Expecting TIMEOUT)"),
+        (CUT_SHORT, -signal.SIGSEGV, "the tool was killed by SIGSEGV; last logged: Send TESTUNITREADY"),
+        (CUT_SHORT, 0, "the tool ended in the middle of it; last logged: Send TESTUNITREADY"),
+        ("", 255, "did not begin, the tool ended with status 255: Failed to connect to SCSI device 0"),
+        ("", None, "did not end within 60 s; before the test began: Failed to connect"),
+    ],
+    ids=["hangs", "crashes", "ends in the middle", "no login", "hangs at login"],
+)
 def test_a_tool_that_does_not_finish_is_a_failure_of_the_test(body, status, expected):
     result = judge("iSCSI.iSCSIcmdsn.iSCSICmdSnTooHigh", body, status, "Failed to connect to SCSI device 0\n")
     assert result.verdict == FAILED
     assert "; ".join(result.reasons).startswith(expected)
 
 
-@pytest.mark.parametrize(("body", "status"), [(SIMPLE + GOOD_END, 1), (SIMPLE + BAD_END, 0), (SIMPLE, 0)],
-                         ids=["status", "summary", "no summary"])
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [(SIMPLE + GOOD_END, 1), (SIMPLE + BAD_END, 0), (SIMPLE, 0)],
+    ids=["status", "summary", "no summary"],
+)
 def test_a_verdict_that_the_tools_end_contradicts_is_a_failure(body, status):
     assert judge("SCSI.TestUnitReady.Simple", body, status).verdict == FAILED
 
@@ -175,19 +190,38 @@ def test_the_crash_of_a_test_that_had_passed_is_a_failure():
 # --- whole outputs, recorded in the lab on a level 5 volume and on LIO's fileio LUN ---
 
 
-@pytest.mark.parametrize(("name", "status", "verdict", "reasons"), [
-    ("SCSI.CompareAndWrite.Unwritten", 0, SKIPPED, ["COMPAREANDWRITE is not implemented."]),
-    ("SCSI.MultipathIO.CompareAndWrite", 0, SKIPPED, [SILENT]),
-    ("SCSI.Inquiry.BlockLimits", 1, FAILED, [
-        "Invalid PageLength returned. Was 60 but expected 251",
-        "test_inquiry_block_limits.c:72 CU_ASSERT_EQUAL(bl_task->datain.size,bl_task->datain.data[3] + 4)"]),
-    ("iSCSI.iSCSIdatasn.iSCSIDataSnInvalid", 1, FAILED, [
-        "WRITE10 command failed with status 251658242 / sense key NO SENSE(0x00) / ASCQ (null)(0x0000)",
-        "WRITE10 command failed with status 251658240 / sense key NO SENSE(0x00) / ASCQ (null)(0x0000)",
-        "test_iscsi_datasn_invalid.c:133 CU_ASSERT_NOT_EQUAL(ret,0)"]),
-    ("iSCSI.iSCSITMF.LUNResetSimpleAsync", 1, FAILED,
-     ["test_async_lu_reset_simple.c:157 CU_ASSERT_EQUAL(reconnect_succeeded,1)"]),
-])
+@pytest.mark.parametrize(
+    ("name", "status", "verdict", "reasons"),
+    [
+        ("SCSI.CompareAndWrite.Unwritten", 0, SKIPPED, ["COMPAREANDWRITE is not implemented."]),
+        ("SCSI.MultipathIO.CompareAndWrite", 0, SKIPPED, [SILENT]),
+        (
+            "SCSI.Inquiry.BlockLimits",
+            1,
+            FAILED,
+            [
+                "Invalid PageLength returned. Was 60 but expected 251",
+                "test_inquiry_block_limits.c:72 CU_ASSERT_EQUAL(bl_task->datain.size,bl_task->datain.data[3] + 4)",
+            ],
+        ),
+        (
+            "iSCSI.iSCSIdatasn.iSCSIDataSnInvalid",
+            1,
+            FAILED,
+            [
+                "WRITE10 command failed with status 251658242 / sense key NO SENSE(0x00) / ASCQ (null)(0x0000)",
+                "WRITE10 command failed with status 251658240 / sense key NO SENSE(0x00) / ASCQ (null)(0x0000)",
+                "test_iscsi_datasn_invalid.c:133 CU_ASSERT_NOT_EQUAL(ret,0)",
+            ],
+        ),
+        (
+            "iSCSI.iSCSITMF.LUNResetSimpleAsync",
+            1,
+            FAILED,
+            ["test_async_lu_reset_simple.c:157 CU_ASSERT_EQUAL(reconnect_succeeded,1)"],
+        ),
+    ],
+)
 def test_recorded_outputs_are_judged(name, status, verdict, reasons):
     result = cu_run.judge(name, parse((RECORDED / f"{name}.log").read_text()), status, 60)
     assert (result.verdict, result.reasons) == (verdict, reasons)
@@ -217,14 +251,31 @@ NAMES = ["SCSI.Read10.Simple", "SCSI.Read10.Async", "SCSI.Read12.Simple", "iSCSI
 
 
 def test_families_all_and_linux_are_not_run_again():
-    text = "\n".join(["ALL", "ALL.Read10", "ALL.Read10.Simple", "ALL.New.Only", "SCSI.Read10.Simple",
-                      "iSCSI.iSCSITMF.Abort", "LINUX.Read10.Simple"])
+    text = "\n".join(
+        [
+            "ALL",
+            "ALL.Read10",
+            "ALL.Read10.Simple",
+            "ALL.New.Only",
+            "SCSI.Read10.Simple",
+            "iSCSI.iSCSITMF.Abort",
+            "LINUX.Read10.Simple",
+        ]
+    )
     assert listed(text) == ["SCSI.Read10.Simple", "iSCSI.iSCSITMF.Abort", "ALL.New.Only"]
 
 
-@pytest.mark.parametrize(("wanted", "count"), [
-    ([], 4), (["SCSI"], 3), (["Read10"], 2), (["Read1*"], 3), (["iSCSI", "SCSI.Read12.Simple"], 2),
-    (["Read10.Async"], 1)])
+@pytest.mark.parametrize(
+    ("wanted", "count"),
+    [
+        ([], 4),
+        (["SCSI"], 3),
+        (["Read10"], 2),
+        (["Read1*"], 3),
+        (["iSCSI", "SCSI.Read12.Simple"], 2),
+        (["Read10.Async"], 1),
+    ],
+)
 def test_a_selection_takes_families_suites_and_patterns(wanted, count):
     assert len(cu_run.select(NAMES, wanted)) == count
 
@@ -239,8 +290,13 @@ def fake_tool(monkeypatch, script: str) -> None:
 
 
 def suite(tmp_path, said: list[str], limit: float) -> cu_run.Suite:
-    return cu_run.Suite(["SCSI.TestUnitReady.Simple"] * 1 + [f"SCSI.Other.T{n}" for n in range(9)], limit,
-                        tmp_path, tmp_path / "logs", said.append)
+    return cu_run.Suite(
+        ["SCSI.TestUnitReady.Simple"] * 1 + [f"SCSI.Other.T{n}" for n in range(9)],
+        limit,
+        tmp_path,
+        tmp_path / "logs",
+        said.append,
+    )
 
 
 def test_the_run_goes_on_after_a_test_that_killed_the_tool(monkeypatch, tmp_path):
@@ -257,15 +313,17 @@ def test_a_lun_that_does_not_answer_is_given_up_and_its_tests_fail(monkeypatch, 
     results = {}
     suite(tmp_path, [], 0.1).run("level 5", None, results, lambda: None)
     assert [result.verdict for result in results.values()] == [FAILED] * 10
-    assert [result.reasons[0].startswith("not run") for result in results.values()] == \
-        [False] * cu_run.HANGS_IN_A_ROW_MAX + [True] * (10 - cu_run.HANGS_IN_A_ROW_MAX)
+    assert [result.reasons[0].startswith("not run") for result in results.values()] == [
+        False
+    ] * cu_run.HANGS_IN_A_ROW_MAX + [True] * (10 - cu_run.HANGS_IN_A_ROW_MAX)
 
 
 def test_the_log_of_what_did_not_pass_is_kept(monkeypatch, tmp_path):
     fake_tool(monkeypatch, f"print({START + NOT_IMPLEMENTED + GOOD_END!r})")
     results = {}
     cu_run.Suite(["SCSI.CompareAndWrite.Unwritten"], 60, tmp_path, tmp_path / "logs", lambda _: None).run(
-        "level 5", None, results, lambda: None)
+        "level 5", None, results, lambda: None
+    )
     assert results["SCSI.CompareAndWrite.Unwritten"].verdict == SKIPPED
     assert "[SKIPPED]" in (tmp_path / "logs/level-5/SCSI.CompareAndWrite.Unwritten.log").read_text()
 
@@ -274,8 +332,9 @@ def test_the_log_of_what_did_not_pass_is_kept(monkeypatch, tmp_path):
 
 
 def lun(name: str, **verdicts: str) -> Lun:
-    return Lun(name, results={f"SCSI.Suite.{test}": Result(verdict, [f"why {test}"])
-                              for test, verdict in verdicts.items()})
+    return Lun(
+        name, results={f"SCSI.Suite.{test}": Result(verdict, [f"why {test}"]) for test, verdict in verdicts.items()}
+    )
 
 
 def run(*luns: Lun, ended: bool = True) -> Run:
@@ -285,19 +344,24 @@ def run(*luns: Lun, ended: bool = True) -> Run:
 REFERENCE = lun("reference", a=PASSED, b=FAILED, c=SKIPPED, d=PASSED)
 
 
-@pytest.mark.parametrize(("ours", "failures", "good"), [
-    (lun("ours", a=PASSED, b=FAILED, c=SKIPPED, d=SKIPPED), [], True),
-    (lun("ours", a=FAILED, b=PASSED, c=PASSED, d=PASSED), ["SCSI.Suite.a"], False),
-    (lun("ours", c=FAILED), ["SCSI.Suite.c"], False),
-    (lun("ours", unknown=FAILED), ["SCSI.Suite.unknown"], False),
-], ids=["fails what the reference fails", "fails more", "fails what the reference skips", "fails what it has not"])
+@pytest.mark.parametrize(
+    ("ours", "failures", "good"),
+    [
+        (lun("ours", a=PASSED, b=FAILED, c=SKIPPED, d=SKIPPED), [], True),
+        (lun("ours", a=FAILED, b=PASSED, c=PASSED, d=PASSED), ["SCSI.Suite.a"], False),
+        (lun("ours", c=FAILED), ["SCSI.Suite.c"], False),
+        (lun("ours", unknown=FAILED), ["SCSI.Suite.unknown"], False),
+    ],
+    ids=["fails what the reference fails", "fails more", "fails what the reference skips", "fails what it has not"],
+)
 def test_a_failure_that_the_reference_has_not_is_ours(ours, failures, good):
     assert worse(REFERENCE, ours, FAILED) == failures
     assert run(REFERENCE, ours).good == good
 
 
-@pytest.mark.parametrize("made", [run(REFERENCE), run(REFERENCE, lun("ours", a=PASSED), ended=False)],
-                         ids=["nothing of ours", "not ended"])
+@pytest.mark.parametrize(
+    "made", [run(REFERENCE), run(REFERENCE, lun("ours", a=PASSED), ended=False)], ids=["nothing of ours", "not ended"]
+)
 def test_a_run_that_did_not_test_all_is_not_good(made):
     assert not made.good
 
@@ -348,17 +412,22 @@ def test_checks_are_sorted_by_lun_and_a_failed_tear_down_counts(tmp_path):
     made = run(Lun("reference"), Lun("level 5"))
     tools_run.read_junit(tmp_path / "junit.xml", made)
     verdicts = {lun.name: {name: result.verdict for name, result in lun.results.items()} for lun in made.luns}
-    assert verdicts == {"reference": {"fstrim works (ext4)": PASSED, "partitions": PASSED},
-                        "level 5": {"fstrim works (ext4)": SKIPPED, "partitions": FAILED}}
-    assert "level 5: fails, and the reference does not: 1\n  partitions (reference: passed): tear-down: x" in \
-        differences(made)
+    assert verdicts == {
+        "reference": {"fstrim works (ext4)": PASSED, "partitions": PASSED},
+        "level 5": {"fstrim works (ext4)": SKIPPED, "partitions": FAILED},
+    }
+    assert (
+        "level 5: fails, and the reference does not: 1\n  partitions (reference: passed): tear-down: x"
+        in differences(made)
+    )
 
 
 # --- command line ---
 
 
-@pytest.mark.parametrize("words", [["--levels", "0,x"], ["--limit", "0"], ["--size", "8"],
-                                   ["--json", "/nowhere/at/all.json"]])
+@pytest.mark.parametrize(
+    "words", [["--levels", "0,x"], ["--limit", "0"], ["--size", "8"], ["--json", "/nowhere/at/all.json"]]
+)
 def test_arguments_that_mean_nothing_are_refused(words, capsys):
     with pytest.raises(SystemExit) as ended:
         cli.parse(words)

@@ -58,7 +58,7 @@ def clock(monkeypatch):
 def test_a_clean_run_is_written_down_and_everything_is_closed(clock, tmp_path):
     stage, made = Stage(), run()
     assert driver.drive(lambda: stage, made, 0.5, tmp_path / "result")
-    kept, = report.read(tmp_path / "result")
+    (kept,) = report.read(tmp_path / "result")
     assert kept.good and kept.verified_bytes == 100 * len(stage.done) > 0
     assert sum(row.times for row in kept.faults.values()) == len(stage.done)
     assert stage.closed == 1
@@ -68,7 +68,7 @@ def test_a_clean_run_is_written_down_and_everything_is_closed(clock, tmp_path):
 def test_a_wrong_byte_ends_the_run_at_once(clock, tmp_path, stage):
     made = run()
     assert not driver.drive(lambda: stage, made, 0.5, tmp_path / "result")
-    kept, = report.read(tmp_path / "result")
+    (kept,) = report.read(tmp_path / "result")
     assert not kept.good and len(kept.errors) == 1
     assert stage.closed == 1
     assert "NOT CLEAN" in report.table([kept]) and kept.errors[0] in report.table([kept])

@@ -16,9 +16,24 @@ SLOT, SLOTS, SECTOR = 4096, 8, 512
 
 def run(what: str, folder: Path, *more: str) -> dict:
     done = subprocess.run(
-        ["/usr/bin/python3", str(WRITER), what, "--device", str(folder / "disk"), "--journal",
-         str(folder / "journal"), "--slot-bytes", str(SLOT), "--slots", str(SLOTS), *more],
-        capture_output=True, text=True, check=True)
+        [
+            "/usr/bin/python3",
+            str(WRITER),
+            what,
+            "--device",
+            str(folder / "disk"),
+            "--journal",
+            str(folder / "journal"),
+            "--slot-bytes",
+            str(SLOT),
+            "--slots",
+            str(SLOTS),
+            *more,
+        ],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     return json.loads(done.stdout.splitlines()[-1])
 
 
@@ -40,8 +55,7 @@ def change(path: Path, offset: int, data: bytes) -> None:
 def set_journal(folder: Path, slot: int, change_by: tuple[int, int]) -> None:
     data = (folder / "journal").read_bytes()
     issued, acknowledged = struct.unpack_from("<QQ", data, 16 * slot)
-    change(folder / "journal", 16 * slot,
-           struct.pack("<QQ", issued + change_by[0], acknowledged + change_by[1]))
+    change(folder / "journal", 16 * slot, struct.pack("<QQ", issued + change_by[0], acknowledged + change_by[1]))
 
 
 def test_what_was_acknowledged_is_found(written):
@@ -49,13 +63,17 @@ def test_what_was_acknowledged_is_found(written):
     assert result["checked"] == SLOTS and result["lost"] == []
 
 
-@pytest.mark.parametrize(("spoil", "said"), [
-    (lambda f: change(f / "disk", 3 * SLOT + SECTOR, bytes(SECTOR)), "holds no write"),
-    (lambda f: change(f / "disk", 3 * SLOT + SECTOR + 100, b"\xff\x00\xff"), "is damaged"),
-    (lambda f: change(f / "disk", 3 * SLOT, (f / "disk").read_bytes()[:SLOT]), "holds slot 0"),
-    (lambda f: set_journal(f, 3, (1, 1)), "acknowledged was"),  # an older write is there
-    (lambda f: set_journal(f, 3, (-1, -1)), "issued"),  # a write from nowhere
-], ids=["zeros", "flipped", "misplaced", "older", "from nowhere"])
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        (lambda f: change(f / "disk", 3 * SLOT + SECTOR, bytes(SECTOR)), "holds no write"),
+        (lambda f: change(f / "disk", 3 * SLOT + SECTOR + 100, b"\xff\x00\xff"), "is damaged"),
+        (lambda f: change(f / "disk", 3 * SLOT, (f / "disk").read_bytes()[:SLOT]), "holds slot 0"),
+        (lambda f: set_journal(f, 3, (1, 1)), "acknowledged was"),  # an older write is there
+        (lambda f: set_journal(f, 3, (-1, -1)), "issued"),  # a write from nowhere
+    ],
+    ids=["zeros", "flipped", "misplaced", "older", "from nowhere"],
+)
 def test_what_is_wrong_is_named(written, spoil, said):
     spoil(written)
     lost = run("check", written)["lost"]

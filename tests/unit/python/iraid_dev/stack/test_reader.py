@@ -9,8 +9,7 @@ import struct
 from pathlib import Path
 
 import pytest
-from pure_library import (ALL_SHAPES, BLOCK, KIB, MIB, Area, Geometry, SpareMark, Superblock, TrackedMember, lib,
-                          ref)
+from pure_library import ALL_SHAPES, BLOCK, KIB, MIB, Area, Geometry, SpareMark, Superblock, TrackedMember, lib, ref
 
 from iraid_dev.stack.reader import DIRTY, LostExtent, Member, NotAMember, VolumeReader, digest
 from iraid_dev.stack.rows import Shape, Unknown
@@ -28,9 +27,22 @@ def record(**changes) -> Superblock:
     areas, data, region_rows = (Area * 5)(), ctypes.c_uint64(), ctypes.c_uint32()
     assert lib().layout_compute(16 * MIB, CHUNK, areas, ref(data), ref(region_rows)) == 0
     superblock = Superblock(
-        name=b"v0", level=5, member_count=COUNT, chunk_bytes=CHUNK, block_bytes=512,
-        region_rows=region_rows.value, member_bytes=16 * MIB, data_bytes=data.value, epoch=3,
-        event=9, areas=areas, scrub_mode=2, scrub_running=True, scrub_row=7, scrub_mismatches=5)
+        name=b"v0",
+        level=5,
+        member_count=COUNT,
+        chunk_bytes=CHUNK,
+        block_bytes=512,
+        region_rows=region_rows.value,
+        member_bytes=16 * MIB,
+        data_bytes=data.value,
+        epoch=3,
+        event=9,
+        areas=areas,
+        scrub_mode=2,
+        scrub_running=True,
+        scrub_row=7,
+        scrub_mismatches=5,
+    )
     superblock.volume_uuid[:] = VOLUME
     for role in range(COUNT):
         superblock.member_uuids[role][:] = uuid_of(role)
@@ -45,8 +57,15 @@ def track(superblock: Superblock, number: int, member: int, role: int, state: in
     superblock.tracked[number].member_uuid[:] = uuid_of(member)
 
 
-def write_member(path: Path, superblock: Superblock, member: int, role: int, data: bytes = b"",
-                 flags: dict[int, int] | None = None, write_count: int = 4) -> Path:
+def write_member(
+    path: Path,
+    superblock: Superblock,
+    member: int,
+    role: int,
+    data: bytes = b"",
+    flags: dict[int, int] | None = None,
+    write_count: int = 4,
+) -> Path:
     superblock.role, superblock.write_count = role, write_count
     superblock.member_uuid[:] = uuid_of(member)
     block = ctypes.create_string_buffer(4096)
@@ -59,8 +78,11 @@ def write_member(path: Path, superblock: Superblock, member: int, role: int, dat
     lib().map_block_encode(bytes(content), regions, 0, 1, VOLUME, flag_block)
     with path.open("wb") as file:
         file.truncate(16 * MIB)
-        for offset, raw in ((8 * KIB if write_count % 2 == 0 else 512 * KIB, block.raw),
-                            (MIB, flag_block.raw), (superblock.areas[3].offset_bytes, data)):
+        for offset, raw in (
+            (8 * KIB if write_count % 2 == 0 else 512 * KIB, block.raw),
+            (MIB, flag_block.raw),
+            (superblock.areas[3].offset_bytes, data),
+        ):
             file.seek(offset)
             file.write(raw)
     return path
@@ -85,8 +107,7 @@ def test_a_superblock_is_read_field_by_field(tmp_path):
     assert read.tracked[0] is read.tracked[2] is None
     assert (read.tracked[1].role, read.tracked[1].state) == (2, "out of date")
     assert (read.tracked[3].member_uuid, read.tracked[3].state) == (read.member_uuid, "rebuilding")
-    assert (read.scrub_mode, read.scrub_running, read.scrub_row, read.scrub_mismatches) == (
-        "repair", True, 7, 5)
+    assert (read.scrub_mode, read.scrub_running, read.scrub_row, read.scrub_mismatches) == ("repair", True, 7, 5)
     assert read.trusts(read.uuids[1]) and not read.trusts(read.member_uuid)
 
 
@@ -116,21 +137,22 @@ def test_neither_a_faulty_member_nor_a_target_counts_for_content_and_lost_bytes(
     chunks.insert(2, bytes(a ^ b ^ c for a, b, c in zip(*chunks)))
     on_disk = [chunks[0], chunks[1], rng.randbytes(8 * CHUNK), chunks[3]]
     flags = [{0: DIRTY}, {1: 8}, {}, {}]
-    paths = [write_member(tmp_path / str(role), superblock, role, role, on_disk[role], flags[role])
-             for role in range(COUNT)]
+    paths = [
+        write_member(tmp_path / str(role), superblock, role, role, on_disk[role], flags[role]) for role in range(COUNT)
+    ]
     paths.append(write_member(tmp_path / "target", superblock, 9, 2, rng.randbytes(8 * CHUNK)))
     reader = VolumeReader(paths)
     assert sorted(reader.in_sync()) == [0, 1, 3] and len(reader.members) == 5
     content = reader.content()
     for number in range(rows * 3):
         row, role = number // 3, number % 4
-        assert content[number * CHUNK:(number + 1) * CHUNK] == chunks[role][row * CHUNK:][:CHUNK]
+        assert content[number * CHUNK : (number + 1) * CHUNK] == chunks[role][row * CHUNK :][:CHUNK]
     assert (reader.stale(0), reader.stale(1)) == ({0}, {0, 1})
 
     # rows 0 to 3 of role 2: chunks 2, 6, 10 of the volume, its parity in row 1
     put_lost(paths[0], 0, 3, (0, 4, 512, 1024, 2, 1))
     put_lost(paths[3], 255, 19, (2, 2, 1024, 2048, 2, 0))
-    put_lost(paths[2], 9, 0, (0, 1, 0, 512, 0, 0))      # out of sync: does not count
+    put_lost(paths[2], 9, 0, (0, 1, 0, 512, 0, 0))  # out of sync: does not count
     assert reader.files[0].lost() == [LostExtent(0, 4, 512, 1024, 2, True)]
     assert reader.lost() == [(2 * CHUNK + 512, 512), (6 * CHUNK + 512, 1536), (10 * CHUNK + 512, 1536)]
     with paths[3].open("r+b") as file:
@@ -143,8 +165,7 @@ def test_neither_a_faulty_member_nor_a_target_counts_for_content_and_lost_bytes(
 def test_a_record_that_was_never_in_force_is_passed_over(tmp_path):
     crashed, ran = record(event=10), record(event=9)
     crashed.member_states[3], ran.member_states[0] = FAULTY, FAULTY
-    paths = [write_member(tmp_path / str(role), ran if role else crashed, role, role)
-             for role in range(COUNT)]
+    paths = [write_member(tmp_path / str(role), ran if role else crashed, role, role) for role in range(COUNT)]
     assert VolumeReader(paths).truth.states[0] == "faulty"
     assert sorted(VolumeReader(paths).in_sync()) == [1, 2, 3]
 
@@ -156,8 +177,10 @@ def test_a_record_of_starts_that_never_ran_is_passed_over(tmp_path):
         for role in range(COUNT):
             crashed.write_counts[role] = known
         crashed.epoch = epoch
-        paths = [write_member(tmp_path / str(role), ran if role else crashed, role, role, write_count=count)
-                 for role in range(COUNT)]
+        paths = [
+            write_member(tmp_path / str(role), ran if role else crashed, role, role, write_count=count)
+            for role in range(COUNT)
+        ]
         denied = known != 0 and count > known + 1
         assert VolumeReader(paths).truth.states[0] == ("faulty" if denied else "in sync")
 
@@ -167,8 +190,9 @@ def test_a_record_of_starts_that_never_ran_is_passed_over_for_one_that_is_dead(t
     crashed.member_states[3] = ran.member_states[0] = FAULTY
     for known, later, denied in ((4, 5, True), (4, 4, False), (0, 5, False)):
         crashed.write_counts[1], ran.write_counts[1] = known, later
-        paths = [write_member(tmp_path / str(role), ran if role else crashed, role, role, write_count=9)
-                 for role in (0, 3)]
+        paths = [
+            write_member(tmp_path / str(role), ran if role else crashed, role, role, write_count=9) for role in (0, 3)
+        ]
         assert VolumeReader(paths).truth.states[0] == ("faulty" if denied else "in sync")
 
 
@@ -177,8 +201,7 @@ def test_a_record_of_starts_that_never_ran_is_passed_over_for_one_that_is_dead(t
 
 def geometry_of(shape: Shape) -> Geometry:
     geometry = Geometry()
-    assert lib().geometry_init(ref(geometry), shape.level, shape.count, CHUNK, BLOCK,
-                               shape.member_chunks * CHUNK) == 0
+    assert lib().geometry_init(ref(geometry), shape.level, shape.count, CHUNK, BLOCK, shape.member_chunks * CHUNK) == 0
     return geometry
 
 
@@ -190,7 +213,7 @@ def made_in_c(geometry: Geometry, data: list[bytes]) -> list[bytes]:
     wanted = (1 << geometry.width) - (1 << geometry.data_chunks)
     chunks = (ctypes.c_void_p * len(buffers))(*map(ctypes.addressof, buffers))
     lib().code_make(ref(geometry), wanted, wanted, chunks, length)
-    return [buffer.raw for buffer in buffers[geometry.data_chunks:]]
+    return [buffer.raw for buffer in buffers[geometry.data_chunks :]]
 
 
 @pytest.mark.parametrize("level,count", ALL_SHAPES)
@@ -245,15 +268,14 @@ def test_content_is_read_and_wrong_rows_are_found(tmp_path, level, count):
         data = [rng.randbytes(CHUNK) for _ in range(shape.data_chunks)]
         content += b"".join(data)
         for (role, chunk), value in zip(shape.places(row), data + shape.redundant(data)):
-            disks[role][chunk * CHUNK:(chunk + 1) * CHUNK] = value
-    paths = [write_member(tmp_path / str(role), superblock, role, role, bytes(disks[role]))
-             for role in range(count)]
+            disks[role][chunk * CHUNK : (chunk + 1) * CHUNK] = value
+    paths = [write_member(tmp_path / str(role), superblock, role, role, bytes(disks[role])) for role in range(count)]
     reader = VolumeReader(paths)
     assert reader.size == Shape(level, count, superblock.data_bytes // CHUNK).rows * shape.data_chunks * CHUNK
     assert reader.wrong_rows() == []
     pairs = itertools.combinations(range(count), 2) if level == 6 else ()
     for gone in [(), *((role,) for role in range(count)), *pairs]:
-        assert reader.content(without=gone)[:len(content)] == content, gone
+        assert reader.content(without=gone)[: len(content)] == content, gone
     row = shape.rows - 1
     for position, role in enumerate([role for role, _ in shape.places(row)]):
         at = reader.offset(row, role) + 5
@@ -263,7 +285,7 @@ def test_content_is_read_and_wrong_rows_are_found(tmp_path, level, count):
         assert reader.wrong_rows() == [row], position
         with reader.by_role[role].path.open("r+b") as file:
             file.seek(at)
-            file.write(disks[role][at - superblock.areas[3].offset_bytes:][:1])
+            file.write(disks[role][at - superblock.areas[3].offset_bytes :][:1])
     if level == 6:
         with pytest.raises(Unknown):
             reader.content(without=(0, 1, 2))

@@ -22,7 +22,9 @@ needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="namespaces are root's
 
 def git(folder: Path, *words: str) -> str:
     name = ["-c", "user.name=test", "-c", "user.email=test@example.org"]
-    return subprocess.run(["git", "-C", folder, *name, *words], check=True, capture_output=True, text=True).stdout.strip()
+    return subprocess.run(
+        ["git", "-C", folder, *name, *words], check=True, capture_output=True, text=True
+    ).stdout.strip()
 
 
 @pytest.fixture
@@ -62,23 +64,29 @@ def main(tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callabl
     return run
 
 
-@pytest.mark.parametrize(("words", "inner"), [
-    (["--clean-root"], []),
-    (["--clean-root", "--"], []),
-    (["--clean-root", "--", "--quick"], ["--quick"]),
-    (["--clean-root", "--", "tests/docs", "-k", "mail"], ["tests/docs", "-k", "mail"]),
-])
+@pytest.mark.parametrize(
+    ("words", "inner"),
+    [
+        (["--clean-root"], []),
+        (["--clean-root", "--"], []),
+        (["--clean-root", "--", "--quick"], ["--quick"]),
+        (["--clean-root", "--", "tests/docs", "-k", "mail"], ["tests/docs", "-k", "mail"]),
+    ],
+)
 def test_what_stands_behind_two_dashes_is_for_the_test_inside(words, inner):
     assert clean_root.parse(words) == inner
 
 
-@pytest.mark.parametrize(("words", "says"), [
-    (["--clean-root", "--quick"], "scripts/test --clean-root -- --quick"),
-    (["--clean-root", "tests/unit"], "'tests/unit' does not go with --clean-root"),
-    (["--no-deps", "--clean-root"], "'--no-deps' does not go with --clean-root"),
-    (["--clean-root", "--", "--no-deps"], "'--no-deps' makes no sense inside"),
-    (["--clean-root", "--", "--clean-root"], "'--clean-root' makes no sense inside"),
-])
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--clean-root", "--quick"], "scripts/test --clean-root -- --quick"),
+        (["--clean-root", "tests/unit"], "'tests/unit' does not go with --clean-root"),
+        (["--no-deps", "--clean-root"], "'--no-deps' does not go with --clean-root"),
+        (["--clean-root", "--", "--no-deps"], "'--no-deps' makes no sense inside"),
+        (["--clean-root", "--", "--clean-root"], "'--clean-root' makes no sense inside"),
+    ],
+)
 def test_what_it_does_not_know_is_refused_before_anything_is_done(words, says):
     done = subprocess.run([ROOT / "scripts/test", *words], capture_output=True, text=True, check=False, timeout=60)
     assert (done.returncode, done.stdout) == (2, "")
@@ -110,8 +118,10 @@ def test_who_is_not_root_is_told(able, capsys):
     assert "needs root: run it as root" in refusal(capsys)
 
 
-@pytest.mark.parametrize(("program", "remedy"), [
-    ("mmdebstrap", "scripts/deps --long"), ("git", "apt-get install git"), ("unshare", "apt-get install util-linux")])
+@pytest.mark.parametrize(
+    ("program", "remedy"),
+    [("mmdebstrap", "scripts/deps --long"), ("git", "apt-get install git"), ("unshare", "apt-get install util-linux")],
+)
 def test_a_program_that_is_missing_is_named_with_its_remedy(able, capsys, program, remedy):
     able.setattr(clean_root.shutil, "which", lambda name: None if name == program else f"/usr/bin/{name}")
     said = refusal(capsys)
@@ -157,25 +167,37 @@ def test_the_sum_is_the_last_line_and_the_log_has_date_and_commit(main, tree, ca
 @needs_root
 def test_what_is_tested_is_the_commit_and_the_options_arrive(main, tree, capsys):
     (tree / "committed").write_text("no\n")
-    assert main("--", "-k", "word", inside='cat "$1/root/iraid/committed"; echo "${@:3}"; echo 1 passed, 0 failed, 0 skipped') == 0
+    assert (
+        main(
+            "--",
+            "-k",
+            "word",
+            inside='cat "$1/root/iraid/committed"; echo "${@:3}"; echo 1 passed, 0 failed, 0 skipped',
+        )
+        == 0
+    )
     said = capsys.readouterr().out
     assert "1 changed files are not committed, and not tested" in said
     assert "\nyes\n-k word\n" in said
 
 
 @needs_root
-@pytest.mark.parametrize(("inside", "status", "last"), [
-    ("echo 3 passed, 2 failed, 1 skipped; exit 1", 1, "3 passed, 2 failed, 1 skipped"),
-    ("echo nothing; exit 0", 1, "0 passed, 1 failed, 0 skipped"),
-    ("echo 3 passed, 0 failed, 0 skipped; exit 7", 7, "3 passed, 0 failed, 0 skipped"),
-    ("kill -KILL $$", 1, "0 passed, 1 failed, 0 skipped"),
-], ids=["failed", "no sum", "status", "killed"])
+@pytest.mark.parametrize(
+    ("inside", "status", "last"),
+    [
+        ("echo 3 passed, 2 failed, 1 skipped; exit 1", 1, "3 passed, 2 failed, 1 skipped"),
+        ("echo nothing; exit 0", 1, "0 passed, 1 failed, 0 skipped"),
+        ("echo 3 passed, 0 failed, 0 skipped; exit 7", 7, "3 passed, 0 failed, 0 skipped"),
+        ("kill -KILL $$", 1, "0 passed, 1 failed, 0 skipped"),
+    ],
+    ids=["failed", "no sum", "status", "killed"],
+)
 def test_what_is_not_good_has_a_status_and_its_results_are_kept(main, tree, tmp_path, capsys, inside, status, last):
     left = 'mkdir -p "$1/root/iraid/build/test-results"; echo kept >"$1/root/iraid/build/test-results/part.xml"\n'
     result = main(inside=left + inside)
     assert result == status or (inside.startswith("kill") and result != 0)
     assert capsys.readouterr().out.splitlines()[-1] == last
-    kept, = (tree / "build/clean-root").glob("*/part.xml")
+    (kept,) = (tree / "build/clean-root").glob("*/part.xml")
     assert kept.read_text() == "kept\n"
     assert not (tmp_path / "cache/clean-root/root").exists()
 
@@ -207,8 +229,11 @@ clean_root.check = lambda: None
 clean_root.CleanRoot.make = lambda self: (self.root / "mnt").mkdir(parents=True)
 sys.exit(clean_root.main(["--clean-root"]))
 """
-    with subprocess.Popen([sys.executable, "-B", "-u", "-c", script], stdout=subprocess.DEVNULL,
-                          env=os.environ | {"PYTHONPATH": str(ROOT / "python")}) as process:
+    with subprocess.Popen(
+        [sys.executable, "-B", "-u", "-c", script],
+        stdout=subprocess.DEVNULL,
+        env=os.environ | {"PYTHONPATH": str(ROOT / "python")},
+    ) as process:
         wait_for_sleepers(1)
         process.send_signal(number)
         assert process.wait(60) == (-number if number == signal.SIGKILL else 128 + number)
@@ -247,6 +272,11 @@ def test_what_runs_inside_can_have_mounts_of_its_own(tmp_path):
         (root / link).symlink_to(f"usr/{link}")
     enter = ROOT / "python/iraid_dev/testrun/enter-root"
     script = f"mount --rbind /usr {root}/usr && {enter} {root} unshare --mount true"
-    done = subprocess.run(["unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c", script],
-                          capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(
+        ["unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c", script],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
     assert (done.returncode, done.stderr) == (0, "")

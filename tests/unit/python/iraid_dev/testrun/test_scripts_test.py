@@ -20,6 +20,7 @@ def parts(tmp_path, monkeypatch):
 
     def make(*words: str) -> test_main.Parts:
         return test_main.Parts(test_main.parse(list(words)))
+
     return make
 
 
@@ -34,13 +35,19 @@ def result_of(parts, status: int, junit: str | None) -> test_main.Result:
 SUITE = '<testsuites><testsuite tests="{}" failures="{}" errors="{}" skipped="{}"/></testsuites>'
 
 
-@pytest.mark.parametrize(("words", "native", "lab", "options"), [
-    (["tests/unit/python/iraid/control/test_units.py"], ["tests/unit/python/iraid/control/test_units.py"], [], []),
-    (["tests/end_to_end/test_verify.py::test_x", "-k", "tests"], [],
-     ["tests/end_to_end/test_verify.py::test_x"], ["-k", "tests"]),
-    (["--maxfail=1", "tests/lab", "tests/end_to_end"], ["tests/lab"], ["tests/end_to_end"],
-     ["--maxfail=1"]),
-])
+@pytest.mark.parametrize(
+    ("words", "native", "lab", "options"),
+    [
+        (["tests/unit/python/iraid/control/test_units.py"], ["tests/unit/python/iraid/control/test_units.py"], [], []),
+        (
+            ["tests/end_to_end/test_verify.py::test_x", "-k", "tests"],
+            [],
+            ["tests/end_to_end/test_verify.py::test_x"],
+            ["-k", "tests"],
+        ),
+        (["--maxfail=1", "tests/lab", "tests/end_to_end"], ["tests/lab"], ["tests/end_to_end"], ["--maxfail=1"]),
+    ],
+)
 def test_a_selection_goes_to_where_it_can_run(words, native, lab, options):
     choice = test_main.parse(words)
     assert (choice.native, choice.lab, choice.options) == (native, lab, options)
@@ -55,19 +62,25 @@ def test_what_is_no_test_is_refused(word):
 
 def test_counts_of_several_suites_are_added(tmp_path):
     file = tmp_path / "junit.xml"
-    file.write_text('<testsuites><testsuite tests="5" failures="1" errors="1" skipped="1"/>'
-                    '<testsuite tests="3" failures="0" errors="0" skipped="0"/></testsuites>')
+    file.write_text(
+        '<testsuites><testsuite tests="5" failures="1" errors="1" skipped="1"/>'
+        '<testsuite tests="3" failures="0" errors="0" skipped="0"/></testsuites>'
+    )
     result = test_main.counted("x", file)
     assert (result.passed, result.failed, result.skipped) == (5, 2, 1)
 
 
-@pytest.mark.parametrize(("status", "junit", "failed"), [
-    (0, SUITE.format(3, 0, 0, 0), 0),
-    (1, SUITE.format(3, 1, 0, 0), 1),
-    (1, SUITE.format(3, 0, 0, 0), 1),  # it failed and names no test
-    (139, None, 1),  # it crashed
-    (5, SUITE.format(0, 0, 0, 0), 1),  # no tests ran
-], ids=["good", "one failed", "unnamed", "crashed", "nothing ran"])
+@pytest.mark.parametrize(
+    ("status", "junit", "failed"),
+    [
+        (0, SUITE.format(3, 0, 0, 0), 0),
+        (1, SUITE.format(3, 1, 0, 0), 1),
+        (1, SUITE.format(3, 0, 0, 0), 1),  # it failed and names no test
+        (139, None, 1),  # it crashed
+        (5, SUITE.format(0, 0, 0, 0), 1),  # no tests ran
+    ],
+    ids=["good", "one failed", "unnamed", "crashed", "nothing ran"],
+)
 def test_a_part_that_is_not_good_has_a_failure(parts, status, junit, failed):
     assert result_of(parts(), status, junit).failed == failed
 
@@ -106,11 +119,13 @@ def test_the_sum_is_the_last_line_and_decides_the_status(parts, capsys):
     assert test_main.closing(some) == 1
 
 
-FAILURES = ('<testsuites><testsuite tests="3" failures="2">'
-            '<testcase classname="tests.a" name="test_good"/>'
-            '<testcase classname="tests.a" name="test_bad"><failure message="m">def x():\n\nE  no &lt;data&gt;</failure></testcase>'
-            '<testcase classname="c" name="crashed"><failure message=""/><system-out>1\nAborted</system-out></testcase>'
-            '</testsuite></testsuites>')
+FAILURES = (
+    '<testsuites><testsuite tests="3" failures="2">'
+    '<testcase classname="tests.a" name="test_good"/>'
+    '<testcase classname="tests.a" name="test_bad"><failure message="m">def x():\n\nE  no &lt;data&gt;</failure></testcase>'
+    '<testcase classname="c" name="crashed"><failure message=""/><system-out>1\nAborted</system-out></testcase>'
+    "</testsuite></testsuites>"
+)
 
 
 def test_what_failed_is_named_again_at_the_end_with_what_it_said(parts, capsys):
@@ -134,8 +149,9 @@ def test_a_part_that_does_not_end_is_ended_and_counts_as_failed(parts, monkeypat
 
 
 def test_packages_are_listed_once_and_are_names():
-    listed = subprocess.run([ROOT / "scripts/deps", "--list"], capture_output=True, text=True,
-                            check=True).stdout.split()
+    listed = subprocess.run(
+        [ROOT / "scripts/deps", "--list"], capture_output=True, text=True, check=True
+    ).stdout.split()
     assert len(listed) == len(set(listed)) > 30
     assert all(re.fullmatch(r"[a-z0-9][a-z0-9.+-]+", name) for name in listed)
 
@@ -146,8 +162,16 @@ def test_of_pythons_tests_only_those_with_c_code_in_them_run_sanitized():
     assert "tests/unit/python/iraid/cli/test_cli.py" not in chosen
 
 
-@pytest.mark.parametrize(("words", "seconds"), [
-    ([], 1500), (["--quick"], 120), (["--all"], 7200), (["-m", "long"], 7200), (["-m", "not long"], 1500),
-    (["tests/integration/test_crash_exhaustive.py", "-m", "long"], 7200)])
+@pytest.mark.parametrize(
+    ("words", "seconds"),
+    [
+        ([], 1500),
+        (["--quick"], 120),
+        (["--all"], 7200),
+        (["-m", "long"], 7200),
+        (["-m", "not long"], 1500),
+        (["tests/integration/test_crash_exhaustive.py", "-m", "long"], 7200),
+    ],
+)
 def test_a_part_that_was_selected_for_its_long_tests_has_hours(words, seconds):
     assert test_main.parse(words).limit_seconds() == seconds

@@ -59,7 +59,9 @@ def run_told(module, run, refused=ValueError, about=""):
     except Failure as failure:
         module.fail_json(msg=failure.text, type=failure.kind)
     except Absent:
-        module.fail_json(msg=f"the command {module.params['command']} is not on this machine: install iraid "
-                             "(iraid_packages), or say where it is (iraid_command)")
+        module.fail_json(
+            msg=f"the command {module.params['command']} is not on this machine: install iraid "
+            "(iraid_packages), or say where it is (iraid_command)"
+        )
     except refused as error:
         module.fail_json(msg=f"{about}{error}")

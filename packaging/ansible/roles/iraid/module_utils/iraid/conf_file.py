@@ -26,8 +26,10 @@ def locked(name):
         os.makedirs(folder, mode=0o755, exist_ok=True)
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     except OSError as error:
-        raise ValueError(f"the lock {path} can't be opened: {error.strerror}; run this as root (become), and see "
-                         f"whether {folder} is a folder that can be written to") from error
+        raise ValueError(
+            f"the lock {path} can't be opened: {error.strerror}; run this as root (become), and see "
+            f"whether {folder} is a folder that can be written to"
+        ) from error
     try:
         _wait_for(descriptor, path)
         yield
@@ -82,6 +84,8 @@ def _wait_for(descriptor, path):
             return fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             if time.monotonic() > deadline:
-                raise ValueError(f"the lock {path} was not free for {WAIT_SECONDS} s; fuser {path} shows which process "
-                                 "has it; run this again when it has ended") from None
+                raise ValueError(
+                    f"the lock {path} was not free for {WAIT_SECONDS} s; fuser {path} shows which process "
+                    "has it; run this again when it has ended"
+                ) from None
         time.sleep(LOOK_SECONDS)

@@ -101,23 +101,35 @@ def _with_own_name(iqn, backing, configurations):
 
 def _is_anothers(iqn, backing, configuration):
     """Another disk's, which another target serves.  One disk in two targets has one storage object."""
-    users = {target["wwn"] for target in configuration.get("targets", ()) for group in target.get("tpgs", ())
-             for lun in group.get("luns", ()) if lun["storage_object"] == backing.path}
+    users = {
+        target["wwn"]
+        for target in configuration.get("targets", ())
+        for group in target.get("tpgs", ())
+        for lun in group.get("luns", ())
+        if lun["storage_object"] == backing.path
+    }
     there = _find_storage(backing, configuration)
     return bool(users - {iqn}) and (there or {}).get("dev") != (backing.device or backing.file)
 
 
 def _find_storage(backing, configuration):
-    return next((one for one in configuration.get("storage_objects", ())
-                 if (one["plugin"], one["name"]) == (backing.plugin, backing.name)), None)
+    return next(
+        (
+            one
+            for one in configuration.get("storage_objects", ())
+            if (one["plugin"], one["name"]) == (backing.plugin, backing.name)
+        ),
+        None,
+    )
 
 
 def plan_target(want, dump):
     plan = Plan()
     for backing in want.luns:
         _plan_storage(backing, dump, plan)
-    target = next((one for one in dump.get("targets", ())
-                   if one.get("fabric") == "iscsi" and one["wwn"] == want.iqn), None)
+    target = next(
+        (one for one in dump.get("targets", ()) if one.get("fabric") == "iscsi" and one["wwn"] == want.iqn), None
+    )
     groups = (target or {}).get("tpgs", ())
     group = next((one for one in groups if one["tag"] == GROUP_TAG), {})
     if target is None:
@@ -140,21 +152,29 @@ def _plan_storage(backing, dump, plan):
         plan.add("storage", f"storage object {backing.name} of {where}", backing)
         return
     if there.get("dev") != where:
-        raise Refused(f"storage object {backing.name} uses {there.get('dev')}, not {where}: write the device or file "
-                      "that it uses, or first remove the storage object (targetcli)")
+        raise Refused(
+            f"storage object {backing.name} uses {there.get('dev')}, not {where}: write the device or file "
+            "that it uses, or first remove the storage object (targetcli)"
+        )
     size = there.get("size") or 0
     if backing.file and size < backing.size_bytes:
-        plan.warnings.append(f"{where} should have {backing.size_bytes} bytes, but LIO serves {size}: LIO reads the "
-                             "size of a file only when it opens it; restart the targets (docs/operating/grow.md), one "
-                             "after the other, or use block devices")
+        plan.warnings.append(
+            f"{where} should have {backing.size_bytes} bytes, but LIO serves {size}: LIO reads the "
+            "size of a file only when it opens it; restart the targets (docs/operating/grow.md), one "
+            "after the other, or use block devices"
+        )
 
 
 def _plan_settings(want, group, plan):
     """Before any ACL: an ACL takes its queue depth from the group when it is made."""
     demo = str(int(want.open_to_all))
-    attributes = {"authentication": str(int(want.secret is not None)), "generate_node_acls": demo,
-                  "cache_dynamic_acls": demo, "demo_mode_write_protect": str(int(not want.open_to_all)),
-                  "default_cmdsn_depth": str(want.queue_depth)}
+    attributes = {
+        "authentication": str(int(want.secret is not None)),
+        "generate_node_acls": demo,
+        "cache_dynamic_acls": demo,
+        "demo_mode_write_protect": str(int(not want.open_to_all)),
+        "default_cmdsn_depth": str(want.queue_depth),
+    }
     now = group.get("attributes", {})
     for name, value in attributes.items():
         if str(now.get(name)) != value:
@@ -171,8 +191,10 @@ def _plan_luns(want, group, plan):
         if index not in there:
             plan.add("lun", f"LUN {index} of {want.iqn}", index, backing)
         elif there[index] != backing.path:
-            raise Refused(f"LUN {index} of {want.iqn} is {there[index]}, not {backing.path}: list the LUNs in the "
-                          "order in which they were made")
+            raise Refused(
+                f"LUN {index} of {want.iqn} is {there[index]}, not {backing.path}: list the LUNs in the "
+                "order in which they were made"
+            )
 
 
 def _plan_portals(want, group, plan):
@@ -218,10 +240,15 @@ def merge_saved(saved, running, wanted):
     """
     merged = dict(saved or {})
     ours = {(one.plugin, one.name) for one in wanted.luns}
-    merged["storage_objects"] = _replace(merged.get("storage_objects", []), running.get("storage_objects", []),
-                                         lambda one: (one["plugin"], one["name"]), ours)
-    merged["targets"] = _replace(merged.get("targets", []), running.get("targets", []),
-                                 lambda one: one["wwn"], {wanted.iqn})
+    merged["storage_objects"] = _replace(
+        merged.get("storage_objects", []),
+        running.get("storage_objects", []),
+        lambda one: (one["plugin"], one["name"]),
+        ours,
+    )
+    merged["targets"] = _replace(
+        merged.get("targets", []), running.get("targets", []), lambda one: one["wwn"], {wanted.iqn}
+    )
     merged.setdefault("fabric_modules", running.get("fabric_modules", []))
     return merged
 

@@ -10,8 +10,11 @@ LUN_MAX = 16383
 PORTALS_MAX = 4
 SECRET_TEXT_MAX = 255
 
-_IQN = re.compile(r"iqn\.[0-9]{4}-(0[1-9]|1[0-2])\.[a-z0-9][a-z0-9.-]*\.[a-z0-9][a-z0-9.-]*(:[a-z0-9:.-]+)?"
-                  r"|eui\.[0-9a-f]{16}|naa\.[125][0-9a-f]{15}", re.IGNORECASE)
+_IQN = re.compile(
+    r"iqn\.[0-9]{4}-(0[1-9]|1[0-2])\.[a-z0-9][a-z0-9.-]*\.[a-z0-9][a-z0-9.-]*(:[a-z0-9:.-]+)?"
+    r"|eui\.[0-9a-f]{16}|naa\.[125][0-9a-f]{15}",
+    re.IGNORECASE,
+)
 _IQN_MAX = 223
 _PORTAL = re.compile(r"(\[[0-9a-fA-F:.]+\]|[0-9A-Za-z.-]+)(?::([0-9]{1,5}))?")
 _LISTEN = re.compile(r"(\[[0-9a-fA-F:.]+\]|[0-9.]+)(?::([0-9]{1,5}))?")
@@ -30,8 +33,9 @@ def volume_name(text):
 def iqn(text):
     name = str(text).strip().lower()
     if len(name) > _IQN_MAX or not _IQN.fullmatch(name):
-        raise ValueError(f"'{text}' is not an iSCSI name: write iqn.YYYY-MM.DOMAIN:NAME, "
-                         "for example iqn.2026-01.org.example:v0")
+        raise ValueError(
+            f"'{text}' is not an iSCSI name: write iqn.YYYY-MM.DOMAIN:NAME, for example iqn.2026-01.org.example:v0"
+        )
     return name
 
 
@@ -46,8 +50,10 @@ def listen(text):
     try:
         parsed = ipaddress.ip_address(address.strip("[]"))
     except ValueError as error:
-        raise ValueError(f"'{text}' is not a portal to listen on: {error}; write IP:PORT, for example 10.0.0.9:3260 or "
-                         "[fd00::9]:3260") from error
+        raise ValueError(
+            f"'{text}' is not a portal to listen on: {error}; write IP:PORT, for example 10.0.0.9:3260 or "
+            "[fd00::9]:3260"
+        ) from error
     if (parsed.version == 6) != address.startswith("["):
         raise ValueError(f"'{text}': write IPv6 addresses in brackets, others without")
     return f"[{parsed}]:{port}" if parsed.version == 6 else f"{parsed}:{port}"
@@ -67,8 +73,9 @@ def member(text):
     """The name that `iraid status` gives to PORTAL[,PORTAL...]/IQN/LUN: with the first portal alone, and its port."""
     parts = str(text).strip().split("/")
     if len(parts) != 3:
-        raise ValueError(f"'{text}' is not a member: write PORTAL/IQN/LUN, "
-                         "for example 10.0.0.1:3260/iqn.2026-01.org.example:disk/0")
+        raise ValueError(
+            f"'{text}' is not a member: write PORTAL/IQN/LUN, for example 10.0.0.1:3260/iqn.2026-01.org.example:disk/0"
+        )
     portals = parts[0].split(",")
     if len(portals) > PORTALS_MAX:
         raise ValueError(f"'{text}' has {len(portals)} portals: {PORTALS_MAX} at most")
@@ -81,7 +88,9 @@ def member(text):
 def size(text):
     """Bytes of 65536, "64K", "1 GiB"; units are powers of 1024."""
     if isinstance(text, bool) or _DECIMAL.fullmatch(str(text).strip()):
-        raise ValueError(f"'{text}' is ambiguous as a size: write bytes, or a number with K, M, G or T (powers of 1024)")
+        raise ValueError(
+            f"'{text}' is ambiguous as a size: write bytes, or a number with K, M, G or T (powers of 1024)"
+        )
     matched = _SIZE.fullmatch(str(text).strip())
     if not matched:
         raise ValueError(f"'{text}' is not a size: write bytes, or a number with K, M, G or T")
@@ -92,8 +101,9 @@ def secret_text(text):
     """User or secret, as a secrets file can hold it.  No message holds a part of it."""
     text = "" if text is None else str(text)
     if not text or len(text) > SECRET_TEXT_MAX or text == "NULL" or text != text.strip():
-        raise ValueError(f"is empty, longer than {SECRET_TEXT_MAX} characters, the word NULL, or begins or ends with "
-                         "a blank")
+        raise ValueError(
+            f"is empty, longer than {SECRET_TEXT_MAX} characters, the word NULL, or begins or ends with a blank"
+        )
     if not (text.isascii() and text.isprintable()):
         raise ValueError("has characters that are not printable ASCII")
     return text

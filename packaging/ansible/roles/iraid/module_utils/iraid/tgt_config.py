@@ -25,11 +25,18 @@ def text(iqn, luns, initiators, addresses, user, secret, parameters):
 
     With neither initiators nor addresses everybody may log in.
     """
-    lines = ["# Written by the Ansible role iraid. Its next run overwrites changes to this file.", f"<target {iqn}>",
-             "    driver iscsi"]
+    lines = [
+        "# Written by the Ansible role iraid. Its next run overwrites changes to this file.",
+        f"<target {iqn}>",
+        "    driver iscsi",
+    ]
     for number, (path, write_back) in enumerate(luns, FIRST_LUN):
-        lines += [f"    <backing-store {path}>", f"        lun {number}",
-                  f"        write-cache {'on' if write_back else 'off'}", "    </backing-store>"]
+        lines += [
+            f"    <backing-store {path}>",
+            f"        lun {number}",
+            f"        write-cache {'on' if write_back else 'off'}",
+            "    </backing-store>",
+        ]
     lines += [f"    initiator-name {names.iqn(one)}" for one in initiators]
     # Both must fit; without a line of these, every address does.
     lines += [f"    initiator-address {one}" for one in addresses]

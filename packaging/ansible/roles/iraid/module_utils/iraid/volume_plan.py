@@ -85,15 +85,27 @@ def _plan_create(want, plan):
     if want.level is None or not want.members:
         raise Refused(f"volume {want.name} does not exist, and can't be made without level and members: give both")
     options = []
-    for option, value in (("--chunk", want.chunk_bytes), ("--region-size", want.region_bytes),
-                          ("--chap-file", want.chap_file), ("--initiator", want.initiator)):
+    for option, value in (
+        ("--chunk", want.chunk_bytes),
+        ("--region-size", want.region_bytes),
+        ("--chap-file", want.chap_file),
+        ("--initiator", want.initiator),
+    ):
         if value is not None:
             options += [option, value]
     for spare in want.spares:
         options += ["--spare", spare]
-    plan.add(f"create volume {want.name}, level {want.level}, of {len(want.members)} members",
-             "create", want.name, "--level", want.level, *options, *_force(want), *want.members,
-             looked_at=_unconfirmed(want, (*want.members, *want.spares)))
+    plan.add(
+        f"create volume {want.name}, level {want.level}, of {len(want.members)} members",
+        "create",
+        want.name,
+        "--level",
+        want.level,
+        *options,
+        *_force(want),
+        *want.members,
+        looked_at=_unconfirmed(want, (*want.members, *want.spares)),
+    )
     # create returns before the volume is assembled; start waits for it, and exporting needs it.
     plan.add(f"start volume {want.name}", "start", want.name)
     _plan_rates(want, {}, plan)
@@ -119,45 +131,66 @@ def check_devices(want, examined):
     found, readable = [], False
     for one in examined:
         if one.get("error"):
-            raise Refused(f"overwrite: true of volume {want.name} is refused, because {one['member']} can't be "
-                          f"examined ({one['error'].get('message')}); remedy: {one['error'].get('remedy')}")
+            raise Refused(
+                f"overwrite: true of volume {want.name} is refused, because {one['member']} can't be "
+                f"examined ({one['error'].get('message')}); remedy: {one['error'].get('remedy')}"
+            )
         held = one.get("superblock")
         if held:
-            found.append(f"{one['member']} holds member {held.get('role')} of the iraid volume \"{held.get('name')}\" "
-                         f"({held.get('volume_uuid')})")
+            found.append(
+                f'{one["member"]} holds member {held.get("role")} of the iraid volume "{held.get("name")}" '
+                f"({held.get('volume_uuid')})"
+            )
             readable = True
         elif any(not str(verdict).startswith("absent") for verdict in (one.get("copies") or {}).values()):
             found.append(f"{one['member']} holds an iraid superblock that can't be read")
     if not found:
         return
-    options = "".join(f" {option} {value}" for option, value in (("--initiator", want.initiator),
-                                                                ("--chap-file", want.chap_file)) if value)
-    back = ("; a gateway that has lost its configuration has the volume back by: iraid import"
-            f"{options} {' '.join(want.members)}") if readable and want.members else ""
-    raise Refused(f"overwrite: true of volume {want.name} does not allow to destroy an iraid volume: "
-                  f"{'; '.join(found)}{back}; if the data on them is no longer needed, for one run: "
-                  f"-e '{{\"iraid_confirm_overwrite\": [\"{want.name}\"]}}'")
+    options = "".join(
+        f" {option} {value}"
+        for option, value in (("--initiator", want.initiator), ("--chap-file", want.chap_file))
+        if value
+    )
+    back = (
+        (
+            "; a gateway that has lost its configuration has the volume back by: iraid import"
+            f"{options} {' '.join(want.members)}"
+        )
+        if readable and want.members
+        else ""
+    )
+    raise Refused(
+        f"overwrite: true of volume {want.name} does not allow to destroy an iraid volume: "
+        f"{'; '.join(found)}{back}; if the data on them is no longer needed, for one run: "
+        f'-e \'{{"iraid_confirm_overwrite": ["{want.name}"]}}\''
+    )
 
 
 def _plan_delete(want, plan):
     if not want.confirm_delete:
-        raise Refused(f"state absent of volume {want.name} destroys its data: confirm it with "
-                      f"iraid_confirm_delete: [{want.name}]; to keep the volume, remove it from "
-                      "iraid_volumes")
+        raise Refused(
+            f"state absent of volume {want.name} destroys its data: confirm it with "
+            f"iraid_confirm_delete: [{want.name}]; to keep the volume, remove it from "
+            "iraid_volumes"
+        )
     plan.add(f"delete volume {want.name} and all of its data", "delete", want.name, "--yes")
 
 
 def _check_same(want, have):
     """What a volume was made with, and can't be changed."""
     regions = have.get("regions") or {}
-    for what, wanted, is_now in (("level", want.level, have.get("level")),
-                                 ("chunk", want.chunk_bytes, have.get("chunk_bytes")),
-                                 ("region_size", want.region_bytes, regions.get("region_bytes"))):
+    for what, wanted, is_now in (
+        ("level", want.level, have.get("level")),
+        ("chunk", want.chunk_bytes, have.get("chunk_bytes")),
+        ("region_size", want.region_bytes, regions.get("region_bytes")),
+    ):
         # A stopped volume may not know (null, or 0): its superblocks do.
         unknown = is_now is None or is_now < 0 or (what != "level" and is_now == 0)
         if wanted is not None and not unknown and wanted != is_now:
-            raise Refused(f"volume {want.name} has {what} {is_now}, the inventory has {wanted}: this can't be "
-                          f"changed; write {what}: {is_now}, or make another volume")
+            raise Refused(
+                f"volume {want.name} has {what} {is_now}, the inventory has {wanted}: this can't be "
+                f"changed; write {what}: {is_now}, or make another volume"
+            )
 
 
 def _plan_devices(want, have, plan):
@@ -170,21 +203,28 @@ def _plan_devices(want, have, plan):
     strange = [one for one in devices if one not in members and one not in spares and one not in replaced]
     serving = [one for one in strange if _has_place(devices[one])]
     if absent:
-        raise Refused(_absent_text(want, absent, serving, [one for one in spares if one in devices
-                                                           and _has_place(devices[one])]))
+        raise Refused(
+            _absent_text(want, absent, serving, [one for one in spares if one in devices and _has_place(devices[one])])
+        )
     away = [one for one in members if one in devices and not _serves(devices[one])]
     for one in serving:
         if not members:
             continue
         if not away:
-            raise Refused(f"volume {want.name} has member {one}, which is not in the inventory: a member can't be "
-                          "removed from a volume; add it to the members, or replace it (iraid_replace)")
-        plan.warnings.append(f"{one} is a member of volume {want.name}, but it is not in the inventory; "
-                             f"{', '.join(away)} is out: iraid status {want.name}")
+            raise Refused(
+                f"volume {want.name} has member {one}, which is not in the inventory: a member can't be "
+                "removed from a volume; add it to the members, or replace it (iraid_replace)"
+            )
+        plan.warnings.append(
+            f"{one} is a member of volume {want.name}, but it is not in the inventory; "
+            f"{', '.join(away)} is out: iraid status {want.name}"
+        )
     for one in strange:
         if one not in serving:
-            plan.warnings.append(f"volume {want.name} has {one} ({devices[one].get('state')}), which is not in the "
-                                 f"inventory; it stays; to remove it: iraid remove {want.name} {one}")
+            plan.warnings.append(
+                f"volume {want.name} has {one} ({devices[one].get('state')}), which is not in the "
+                f"inventory; it stays; to remove it: iraid remove {want.name} {one}"
+            )
     for label, spare in spares.items():
         if label not in devices:
             plan.add(f"add spare {label} to volume {want.name}", "add-spare", want.name, spare)
@@ -196,23 +236,36 @@ def _plan_replace(want, devices, members, plan):
     for old_text, new_text in want.replace:
         old, new = names.member(old_text), names.member(new_text)
         if new not in members:
-            raise Refused(f"iraid_replace puts {new} into volume {want.name}, but it is not among its members in the "
-                          f"inventory: write it there in place of {old}")
+            raise Refused(
+                f"iraid_replace puts {new} into volume {want.name}, but it is not among its members in the "
+                f"inventory: write it there in place of {old}"
+            )
         if old in members:
-            raise Refused(f"iraid_replace removes {old} from volume {want.name}, but it is still among its members in the "
-                          f"inventory: write {new} in its place")
+            raise Refused(
+                f"iraid_replace removes {old} from volume {want.name}, but it is still among its members in the "
+                f"inventory: write {new} in its place"
+            )
         held = devices.get(new)
         if held is not None and held.get("state") != "spare":
             replaced[old] = new  # under way, or done: the entry may stay
             continue
         if old not in devices:
-            raise Refused(f"iraid_replace names {old}, which is not a member of volume {want.name}: it has "
-                          f"{', '.join(sorted(devices)) or 'none'}")
+            raise Refused(
+                f"iraid_replace names {old}, which is not a member of volume {want.name}: it has "
+                f"{', '.join(sorted(devices)) or 'none'}"
+            )
         replaced[old] = new
         wait = ("--wait",) if want.wait else ()
-        plan.add(f"put {new} in the place of {old} in volume {want.name}",
-                 "replace", want.name, old, new_text, *_force(want), *wait,
-                 looked_at=_unconfirmed(want, (new_text,)))
+        plan.add(
+            f"put {new} in the place of {old} in volume {want.name}",
+            "replace",
+            want.name,
+            old,
+            new_text,
+            *_force(want),
+            *wait,
+            looked_at=_unconfirmed(want, (new_text,)),
+        )
     return replaced
 
 
@@ -227,20 +280,28 @@ def _serves(device):
 def _absent_text(want, absent, serving, risen):
     one = absent[0]
     if risen:
-        return (f"volume {want.name} has no member {one}; spare {risen[0]} has taken the place of a member: exchange "
-                "both in the inventory (write the spare under members, and the old member under spares or nowhere)")
+        return (
+            f"volume {want.name} has no member {one}; spare {risen[0]} has taken the place of a member: exchange "
+            "both in the inventory (write the spare under members, and the old member under spares or nowhere)"
+        )
     if serving:
-        return (f"volume {want.name} has member {serving[0]}, the inventory has {one} instead: to replace "
-                f"it, give iraid_replace: [{{volume: {want.name}, old: '{serving[0]}', new: '{one}'}}]; else write "
-                "the old one again")
-    return (f"volume {want.name} has all its members, but the inventory also has {one}: members can't "
-            "be added; remove it, or write it under spares")
+        return (
+            f"volume {want.name} has member {serving[0]}, the inventory has {one} instead: to replace "
+            f"it, give iraid_replace: [{{volume: {want.name}, old: '{serving[0]}', new: '{one}'}}]; else write "
+            "the old one again"
+        )
+    return (
+        f"volume {want.name} has all its members, but the inventory also has {one}: members can't "
+        "be added; remove it, or write it under spares"
+    )
 
 
 def _plan_rates(want, have, plan):
     options, words = [], []
-    for option, key, wanted in (("--rate-min", "sync_rate_min_bytes", want.rate_min_bytes),
-                                ("--rate-max", "sync_rate_max_bytes", want.rate_max_bytes)):
+    for option, key, wanted in (
+        ("--rate-min", "sync_rate_min_bytes", want.rate_min_bytes),
+        ("--rate-max", "sync_rate_max_bytes", want.rate_max_bytes),
+    ):
         if wanted is not None and have.get(key) != wanted:
             options += [option, wanted]
             words.append(f"{option[2:]} {wanted}")
@@ -249,11 +310,12 @@ def _plan_rates(want, have, plan):
 
 
 def _plan_grow(want, have, plan):
-    out = [one["member"] for one in have.get("members", ())
-           if _has_place(one) and one.get("state") != "in sync"]
+    out = [one["member"] for one in have.get("members", ()) if _has_place(one) and one.get("state") != "in sync"]
     if have["state"] != "active" or out:
-        plan.warnings.append(f"volume {want.name} was not grown: it is {have['state']}, and to grow "
-                             f"it needs all members in sync; wait (iraid wait {want.name}) and run this again")
+        plan.warnings.append(
+            f"volume {want.name} was not grown: it is {have['state']}, and to grow "
+            f"it needs all members in sync; wait (iraid wait {want.name}) and run this again"
+        )
         return
     plan.add(f"grow volume {want.name} to the size of its members", "grow", want.name)
 
@@ -264,8 +326,11 @@ def can_grow(have, examined):
     examined: {member: bytes it has now}.  The smallest member counts for all.
     """
     known = {one["member"]: one.get("size_bytes") or 0 for one in have.get("members", ()) if _serves(one)}
-    return bool(known) and all(examined.get(one, 0) > 0 for one in known) and (
-        min(examined[one] for one in known) > min(known.values()))
+    return (
+        bool(known)
+        and all(examined.get(one, 0) > 0 for one in known)
+        and (min(examined[one] for one in known) > min(known.values()))
+    )
 
 
 def describe(have, predicted=None):
@@ -276,7 +341,9 @@ def describe(have, predicted=None):
     if have is not None:
         shown = {
             "state": "stopped" if have["state"] in ("stopped", "stopping") else "started",
-            "level": have.get("level"), "chunk_bytes": have.get("chunk_bytes"), "size_bytes": have.get("size_bytes"),
+            "level": have.get("level"),
+            "chunk_bytes": have.get("chunk_bytes"),
+            "size_bytes": have.get("size_bytes"),
             "members": sorted(one["member"] for one in have.get("members", ()) if _has_place(one)),
             "spares": sorted(one["member"] for one in have.get("members", ()) if one.get("state") == "spare"),
             "sync_rate_min_bytes": have.get("sync_rate_min_bytes"),
@@ -293,8 +360,11 @@ def _predict(shown, want, plan):
     shown = dict(shown)
     verbs = [action.words[0] for action in plan.actions]
     if "create" in verbs:
-        shown.update(level=want.level, members=sorted(map(names.member, want.members)),
-                     spares=sorted(map(names.member, want.spares)))
+        shown.update(
+            level=want.level,
+            members=sorted(map(names.member, want.members)),
+            spares=sorted(map(names.member, want.spares)),
+        )
     if verbs:
         shown["state"] = want.state
     for action in plan.actions:

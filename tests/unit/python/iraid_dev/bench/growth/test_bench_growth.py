@@ -28,11 +28,23 @@ def make_settings(*only: str, **more) -> Settings:
 
 # --- plan ---
 
+
 def test_a_level_is_measured_with_as_many_members_as_it_can_have():
     settings = make_settings(levels=(0, 5, 6, 1), members=(2, 3, 4, 16))
     assert settings.shapes() == [
-        Shape(0, 2), Shape(0, 3), Shape(0, 4), Shape(0, 16), Shape(5, 3), Shape(5, 4), Shape(5, 16), Shape(6, 4), Shape(6, 16),
-        Shape(1, 2), Shape(1, 3), Shape(1, 4)]
+        Shape(0, 2),
+        Shape(0, 3),
+        Shape(0, 4),
+        Shape(0, 16),
+        Shape(5, 3),
+        Shape(5, 4),
+        Shape(5, 16),
+        Shape(6, 4),
+        Shape(6, 16),
+        Shape(1, 2),
+        Shape(1, 3),
+        Shape(1, 4),
+    ]
 
 
 def test_a_full_row_grows_with_the_members_and_is_measured_once():
@@ -66,10 +78,17 @@ def test_what_is_measured_where():
     assert (settings.in_lab, settings.native) == (("jobs",), ("jobs-native",))
 
 
-@pytest.mark.parametrize("only, more, cells", [
-    ("members", {"members": (4,), "levels": (5,)}, 2 * 5), ("volumes", {"volumes": (1,)}, 5), ("jobs", {"jobs": (1,)}, 3 * 5),
-    ("sizes", {"sizes": (GIB,)}, 3 * 4 + 2), ("members-native", {"members": (4,), "levels": (0,)}, 2 * 5),
-    ("jobs-native", {"jobs": (1,)}, 2 * 5)])
+@pytest.mark.parametrize(
+    "only, more, cells",
+    [
+        ("members", {"members": (4,), "levels": (5,)}, 2 * 5),
+        ("volumes", {"volumes": (1,)}, 5),
+        ("jobs", {"jobs": (1,)}, 3 * 5),
+        ("sizes", {"sizes": (GIB,)}, 3 * 4 + 2),
+        ("members-native", {"members": (4,), "levels": (0,)}, 2 * 5),
+        ("jobs-native", {"jobs": (1,)}, 2 * 5),
+    ],
+)
 def test_the_estimate_counts_every_cell_of_every_round(only, more, cells):
     once = make_settings(only, seconds=1.0, **more)
     longer = growth_plan.estimate_seconds(replace(once, seconds=11.0)) - growth_plan.estimate_seconds(once)
@@ -100,6 +119,7 @@ def test_what_is_measured_without_a_kernel_needs_its_memory_too():
 
 # --- what was typed ---
 
+
 def test_what_was_typed_is_put_in_order():
     settings = settings_of({"only": "sizes,volumes", "sizes": "16T,1G", "volumes": "8,1,2", "seconds": None})
     assert settings.only == ("sizes", "volumes")
@@ -107,14 +127,30 @@ def test_what_was_typed_is_put_in_order():
     assert settings.seconds == ALL.seconds
 
 
-@pytest.mark.parametrize("words, named", [
-    (["--only", "members,speed"], "--only speed"), (["--members", "1"], "--members 1 is not in 2..32"),
-    (["--members", "4,x"], "'x' is no number"), (["--volumes", "0"], "--volumes 0"), (["--jobs", "64"], "--jobs 64"),
-    (["--sizes", "1P"], "--sizes 1P"), (["--sizes", "65T"], "--sizes 65T"), (["--sizes", "0G"], "--sizes 0G"),
-    (["--sizes", "1G,"], "--sizes :"), (["--levels", "4"], "--levels 4"), (["--levels", "5", "--members", "2"], "--members 2"),
-    (["--levels", "1", "--members", "8"], "--levels 1"), (["--seconds", "0"], "--seconds 0"), (["--rounds", "0"], "--rounds 0"),
-    (["--kernel", "none"], "'none'"), (["--json", "none/there.json"], "none/there.json"), (["--out", "taken"], "--out taken"),
-    (["--report", "rows.json"], "--out"), (["--report", "rows.json", "--out", "new", "--jobs", "4"], "--jobs")])
+@pytest.mark.parametrize(
+    "words, named",
+    [
+        (["--only", "members,speed"], "--only speed"),
+        (["--members", "1"], "--members 1 is not in 2..32"),
+        (["--members", "4,x"], "'x' is no number"),
+        (["--volumes", "0"], "--volumes 0"),
+        (["--jobs", "64"], "--jobs 64"),
+        (["--sizes", "1P"], "--sizes 1P"),
+        (["--sizes", "65T"], "--sizes 65T"),
+        (["--sizes", "0G"], "--sizes 0G"),
+        (["--sizes", "1G,"], "--sizes :"),
+        (["--levels", "4"], "--levels 4"),
+        (["--levels", "5", "--members", "2"], "--members 2"),
+        (["--levels", "1", "--members", "8"], "--levels 1"),
+        (["--seconds", "0"], "--seconds 0"),
+        (["--rounds", "0"], "--rounds 0"),
+        (["--kernel", "none"], "'none'"),
+        (["--json", "none/there.json"], "none/there.json"),
+        (["--out", "taken"], "--out taken"),
+        (["--report", "rows.json"], "--out"),
+        (["--report", "rows.json", "--out", "new", "--jobs", "4"], "--jobs"),
+    ],
+)
 def test_a_wrong_value_is_named_and_nothing_starts(tmp_path, monkeypatch, capsys, words, named):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(growth_run, "_measure", lambda *_: pytest.fail("it measures"))
@@ -127,7 +163,9 @@ def test_a_wrong_value_is_named_and_nothing_starts(tmp_path, monkeypatch, capsys
     assert said.out == "" and [path.name for path in tmp_path.iterdir()] == ["taken"]
 
 
-@pytest.mark.parametrize("words", [["--profile", "growth"], ["--profile=growth"], ["--rounds", "2", "--profile", "growth"]])
+@pytest.mark.parametrize(
+    "words", [["--profile", "growth"], ["--profile=growth"], ["--rounds", "2", "--profile", "growth"]]
+)
 def test_the_profile_has_options_of_its_own(words):
     assert cli.own_options(words) == "growth"
     assert cli.own_options(["--profile", "quick", "--json", "growth"]) is None
@@ -141,7 +179,9 @@ DISK = Disk("iqn.x:y", "127.0.0.1:3260", "/dev/sdx")
 def test_jobs_in_sequence_have_parts_of_their_own():
     words = load.Jobs(4, 2, offset_bytes=MIB).words(65 * MIB, Cell("write", 192 * KIB))
     part = 16 * MIB // (192 * KIB) * 192 * KIB
-    assert {"--numjobs=4", "--iodepth=2", f"--offset={MIB}", f"--size={part}", f"--offset_increment={part}"} <= set(words)
+    assert {"--numjobs=4", "--iodepth=2", f"--offset={MIB}", f"--size={part}", f"--offset_increment={part}"} <= set(
+        words
+    )
 
 
 def test_jobs_at_random_all_have_the_whole():
@@ -159,6 +199,7 @@ def test_too_many_jobs_for_a_disk_are_refused():
 
 
 # --- systems, and what of them a row is made of ---
+
 
 class Fake(systems.System):
     def put_up(self) -> None:
@@ -188,13 +229,17 @@ def inside(monkeypatch, tmp_path):
 
 def test_a_row_of_several_is_their_sum_and_the_slowest_ones_latency(inside, monkeypatch):
     pair = [Fake(None, "iraid", Shape(5, 4), number=number) for number in (0, 1)]
-    loads = [load.Load(GIB, 10.0, 100.0, {"p50_ms": 1.0, "p99_ms": 9.0, "p999_ms": 10.0}),
-             load.Load(3 * GIB, 30.0, 300.0, {"p50_ms": 2.0, "p99_ms": 5.0, "p999_ms": 20.0})]
+    loads = [
+        load.Load(GIB, 10.0, 100.0, {"p50_ms": 1.0, "p99_ms": 9.0, "p999_ms": 10.0}),
+        load.Load(3 * GIB, 30.0, 300.0, {"p50_ms": 2.0, "p99_ms": 5.0, "p999_ms": 20.0}),
+    ]
     snapshots = iter([{(7, 1): processor.Times(1.0, 1.0)}, {(7, 1): processor.Times(2.0, 8.0)}])
     monkeypatch.setattr(load, "run_together", lambda *_: loads)
     monkeypatch.setattr(load, "settle", lambda: None)
     monkeypatch.setattr(processor, "snapshot", lambda: next(snapshots))
-    made = inside.figure_together(None, pair, Cell("write", MIB), 1.0, 3, load.Jobs(2, 8), lambda done: {"of": len(done)})
+    made = inside.figure_together(
+        None, pair, Cell("write", MIB), 1.0, 3, load.Jobs(2, 8), lambda done: {"of": len(done)}
+    )
     assert (made.mb_per_s, made.iops, made.p50_ms, made.p99_ms, made.p999_ms) == (40.0, 400.0, 2.0, 9.0, 20.0)
     assert (made.cpu_s_per_gib, made.process_cpu_s_per_gib, made.round, made.depth) == (2.0, None, 3, 8)
     assert made.conditions == {"of": 2}
@@ -215,8 +260,12 @@ def test_each_round_begins_with_another_system(inside):
 
     for number in (0, 1):
         inside.measure_round(Quiet(), both, [Cell("write", MIB), Cell("read", MIB)], number, one)
-    assert order == [(name, pattern) for names in (("iraid", "md"), ("md", "iraid")) for pattern in ("write", "read")
-                     for name in names]
+    assert order == [
+        (name, pattern)
+        for names in (("iraid", "md"), ("md", "iraid"))
+        for pattern in ("write", "read")
+        for name in names
+    ]
 
 
 # --- memory ---
@@ -252,11 +301,36 @@ def test_memory_is_told_apart_by_what_it_is(tmp_path):
 
 # --- tables ---
 
-def figure(experiment: str, mb_per_s: float, number: int = 0, *, system: str = "iraid", pattern: str = "write",
-           block: int = 64 * KIB, members: int = 4, measured: dict | None = None, **conditions) -> Row:
+
+def figure(
+    experiment: str,
+    mb_per_s: float,
+    number: int = 0,
+    *,
+    system: str = "iraid",
+    pattern: str = "write",
+    block: int = 64 * KIB,
+    members: int = 4,
+    measured: dict | None = None,
+    **conditions,
+) -> Row:
     conditions |= {"experiment": experiment} | ({"measured": measured} if measured else {})
-    return Row("uml", system, 5, members, pattern, block, mb_per_s, mb_per_s, 2.0, 9.0, 4.0, round=number,
-               conditions=conditions, process_cpu_s_per_gib=1.5 if system == "iraid" else None)
+    return Row(
+        "uml",
+        system,
+        5,
+        members,
+        pattern,
+        block,
+        mb_per_s,
+        mb_per_s,
+        2.0,
+        9.0,
+        4.0,
+        round=number,
+        conditions=conditions,
+        process_cpu_s_per_gib=1.5 if system == "iraid" else None,
+    )
 
 
 def seen(own: int, rss: int = 30 * KIB, ring: int = 2 * KIB, **more) -> dict:
@@ -274,8 +348,13 @@ def lines_of(text: str, head: str) -> dict[str, list[str]]:
 
 
 def test_members_stand_in_order_with_md_beside_and_full_rows_last():
-    rows = [figure("members", 30, members=8), figure("members", 10), figure("members", 20, 1),
-            figure("members", 5, block=192 * KIB), figure("members", 99, system="md")]
+    rows = [
+        figure("members", 30, members=8),
+        figure("members", 10),
+        figure("members", 20, 1),
+        figure("members", 5, block=192 * KIB),
+        figure("members", 99, system="md"),
+    ]
     text = growth_report.tables(rows)
     table = [line for line in text.splitlines() if line.startswith("|")][:5]
     assert table[0] == "| members | system | 64k write, MB/s | full rows write |"
@@ -284,9 +363,11 @@ def test_members_stand_in_order_with_md_beside_and_full_rows_last():
 
 
 def test_a_fair_share_is_the_least_and_most_of_one_volume():
-    rows = [figure("volumes", 10, volumes=1, measured=seen(4 * KIB, each_mb_per_s=[10.0])),
-            figure("volumes", 12, volumes=2, measured=seen(10 * KIB, each_mb_per_s=[8.0, 4.0])),
-            figure("volumes", 14, 1, volumes=2, measured=seen(12 * KIB, each_mb_per_s=[5.0, 9.0]))]
+    rows = [
+        figure("volumes", 10, volumes=1, measured=seen(4 * KIB, each_mb_per_s=[10.0])),
+        figure("volumes", 12, volumes=2, measured=seen(10 * KIB, each_mb_per_s=[8.0, 4.0])),
+        figure("volumes", 14, 1, volumes=2, measured=seen(12 * KIB, each_mb_per_s=[5.0, 9.0])),
+    ]
     text = growth_report.tables(rows)
     shares = lines_of(text, "64k write, MB/s")
     assert shares["1"] == ["10.0"] and shares["2"] == ["13.0 (4.00-9.00)"]
@@ -299,21 +380,49 @@ def test_systems_without_a_runner_have_no_memory():
 
 def test_sizes_have_their_times():
     times = {"create": 0.5, "create_assemble": 0.25, "stop": 0.1, "assemble": 2.0, "status": 0.002}
-    rows = [figure("sizes", 10, size_bytes=size, place=place, measured={
-        "times": times | {"status_after": after}, "regions": 131072, "region_bytes": MIB, "added_kib": 3 * KIB,
-        "buffers_kib": buffers}) for place, size, after, buffers in (
-            ("start", 16 * TIB, 0.004, 512), ("start", GIB, 0.001, 256), ("end", 16 * TIB, 0.003, 1024))]
+    rows = [
+        figure(
+            "sizes",
+            10,
+            size_bytes=size,
+            place=place,
+            measured={
+                "times": times | {"status_after": after},
+                "regions": 131072,
+                "region_bytes": MIB,
+                "added_kib": 3 * KIB,
+                "buffers_kib": buffers,
+            },
+        )
+        for place, size, after, buffers in (
+            ("start", 16 * TIB, 0.004, 512),
+            ("start", GIB, 0.001, 256),
+            ("end", 16 * TIB, 0.003, 1024),
+        )
+    ]
     text = growth_report.tables(rows)
     throughput = [line for line in text.splitlines() if line.endswith("| 10.0 |")]
     assert throughput == ["| 1 GiB | start | 10.0 |", "| 16 TiB | start | 10.0 |", "| 16 TiB | end | 10.0 |"]
     assert lines_of(text, "create, s")["16 TiB"] == [
-        "131072", "1024 KiB", "0.500", "0.250", "0.100", "2.00", "2.00", "4.00", "3.0", "1.0"]
+        "131072",
+        "1024 KiB",
+        "0.500",
+        "0.250",
+        "0.100",
+        "2.00",
+        "2.00",
+        "4.00",
+        "3.0",
+        "1.0",
+    ]
 
 
 def test_a_report_is_made_of_what_a_run_left(tmp_path):
     rows = [figure("jobs", 10.0, jobs=4), replace(figure("jobs", 77.0, jobs=4), conditions={})]
     row.write(tmp_path / "rows.json", {"ok": True, "commit": "abc", "date": "today"}, rows)
-    assert cli.main(["--profile", "growth", "--report", str(tmp_path / "rows.json"), "--out", str(tmp_path / "out")]) == 0
+    assert (
+        cli.main(["--profile", "growth", "--report", str(tmp_path / "rows.json"), "--out", str(tmp_path / "out")]) == 0
+    )
     text = (tmp_path / "out/growth.md").read_text()
     assert "| 4 | iraid | 10.0 |" in text and "today, commit abc" in text and "77" not in text
 

@@ -26,8 +26,10 @@ def test_a_link_that_can_not_be_is_refused(bad):
 
 
 def test_windows_are_those_of_the_members_alone():
-    text = ("ESTAB 0 0 10.77.0.1:1 10.77.0.2:3260 cubic rtt:17.2/2.1 cwnd:2212 retrans:0/32 x\n"
-            "ESTAB 0 0 10.77.1.1:1 10.77.1.2:3260 cubic rtt:1/1 cwnd:10\n")
+    text = (
+        "ESTAB 0 0 10.77.0.1:1 10.77.0.2:3260 cubic rtt:17.2/2.1 cwnd:2212 retrans:0/32 x\n"
+        "ESTAB 0 0 10.77.1.1:1 10.77.1.2:3260 cubic rtt:1/1 cwnd:10\n"
+    )
 
     assert windows_of(text, ["10.77.0.2"]) == [{"cwnd": 2212, "rtt": 17.2, "retransmitted": 32}]
 
@@ -40,7 +42,11 @@ def test_a_verifying_job_writes_each_block_once_and_checks_it():
 
 
 def test_a_figure_is_in_millions_of_bytes_and_milliseconds():
-    side = {"bw_bytes": 12_500_000, "iops": 190.7, "clat_ns": {"percentile": {"50.000000": 2_000_000, "99.000000": 9_000_000}}}
+    side = {
+        "bw_bytes": 12_500_000,
+        "iops": 190.7,
+        "clat_ns": {"percentile": {"50.000000": 2_000_000, "99.000000": 9_000_000}},
+    }
 
     figure = figure_of({"jobs": [{"read": side}]}, "read", 50)
 
@@ -57,18 +63,21 @@ def test_processor_time_is_of_what_was_moved():
     assert figure_of({"jobs": [{"write": side}]}, "write", 50).cpu_s_per_gib is None
 
 
-@pytest.mark.parametrize(("words", "named"), [
-    (["--only", "distance,nothing"], "no experiment 'nothing'"),
-    (["--rtts", "8,x"], "'8,x' is not a list of numbers"),
-    (["--counts", "9"], "9 is not in 1..8"),
-    (["--seconds", "-1"], "'-1' is no number of seconds"),
-    (["--json", "/nowhere/file.json"], "no directory /nowhere"),
-    (["--congestion", "vegas"], "no congestion control 'vegas'"),
-    (["--levels", "5,6"], "'6' is no level of these experiments; there are 0, 5, 10"),
-    (["--unshaped", "0"], "'0' is no throughput in MB/s"),
-    (["--front", "nbd"], "'nbd'"),
-    (["--distance-mbit", "0.5"], "'0.5' is no speed of a link in 1..100000 Mbit/s"),
-])
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (["--only", "distance,nothing"], "no experiment 'nothing'"),
+        (["--rtts", "8,x"], "'8,x' is not a list of numbers"),
+        (["--counts", "9"], "9 is not in 1..8"),
+        (["--seconds", "-1"], "'-1' is no number of seconds"),
+        (["--json", "/nowhere/file.json"], "no directory /nowhere"),
+        (["--congestion", "vegas"], "no congestion control 'vegas'"),
+        (["--levels", "5,6"], "'6' is no level of these experiments; there are 0, 5, 10"),
+        (["--unshaped", "0"], "'0' is no throughput in MB/s"),
+        (["--front", "nbd"], "'nbd'"),
+        (["--distance-mbit", "0.5"], "'0.5' is no speed of a link in 1..100000 Mbit/s"),
+    ],
+)
 def test_what_can_not_be_measured_is_refused_by_name(words, named, capsys):
     with pytest.raises(SystemExit) as ended:
         papers.parser().parse_args(words)
@@ -77,9 +86,14 @@ def test_what_can_not_be_measured_is_refused_by_name(words, named, capsys):
     assert named in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("words", [["--only", "targets", "--levels", "10", "--systems", "iraid"],
-                                   ["--only", "request-size", "--systems", "iraid", "--levels", "10"],
-                                   ["--only", "targets", "--systems", "iraid", "--counts", "1"]])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--only", "targets", "--levels", "10", "--systems", "iraid"],
+        ["--only", "request-size", "--systems", "iraid", "--levels", "10"],
+        ["--only", "targets", "--systems", "iraid", "--counts", "1"],
+    ],
+)
 def test_an_experiment_of_which_nothing_is_left_is_named(words, capsys):
     assert papers.main(words) == 2
     assert f"--only {words[1]}: of --systems iraid" in capsys.readouterr().err
@@ -88,7 +102,9 @@ def test_an_experiment_of_which_nothing_is_left_is_named(words, capsys):
 def test_a_part_of_an_experiment_takes_less_time():
     whole, part = papers.Settings(), papers.Settings(levels=[5])
     for name in ("targets", "request-size", "cern"):
-        assert papers.estimate_seconds([name], part, None, None) < papers.estimate_seconds([name], whole, None, None), name
+        assert papers.estimate_seconds([name], part, None, None) < papers.estimate_seconds([name], whole, None, None), (
+            name
+        )
 
 
 def test_a_buffered_job_goes_through_the_page_cache_and_ends_on_the_disk():
@@ -104,16 +120,26 @@ def test_files_of_all_sizes_are_as_many_bytes(size, count):
     words = papers.files.file_words(Path("/mnt"), "write", size)
 
     assert f"--nrfiles={count}" in words and f"--size={64 << 20}" in words
-    assert "--fsync_on_close=1" in words and "--fsync_on_close=1" not in papers.files.file_words(Path("/mnt"), "read", size)
+    assert "--fsync_on_close=1" in words and "--fsync_on_close=1" not in papers.files.file_words(
+        Path("/mnt"), "read", size
+    )
 
 
 def test_a_row_has_the_link_what_was_set_and_what_it_was_of():
-    """"job" is a parameter of note() as well."""
+    """ "job" is a parameter of note() as well."""
     rig = SimpleNamespace(network=SimpleNamespace(link=Link(rate_mbit=40)))
     run = papers.Run(papers.Settings(), rig, lambda rows: None)
     run.experiment = "cern"
 
-    run.note("md", 5, 4, Job("write", 8192, depth=1), Figure(9, 1, 0, 0, 0, 0, 2.5, 12), {"cpu_percent": 12}, job="block output")
+    run.note(
+        "md",
+        5,
+        4,
+        Job("write", 8192, depth=1),
+        Figure(9, 1, 0, 0, 0, 0, 2.5, 12),
+        {"cpu_percent": 12},
+        job="block output",
+    )
 
     (row,) = run.rows
     assert (row.system, row.level, row.depth, row.cpu_s_per_gib) == ("md", 5, 1, 2.5)
@@ -169,10 +195,10 @@ def test_help_of_bench_has_profiles_with_own_options_among_the_others(name, caps
     with pytest.raises(SystemExit):
         cli.main(["--help"])
     text = capsys.readouterr().out
-    profiles = text[text.index("profiles:"):text.index("A level is")]
+    profiles = text[text.index("profiles:") : text.index("A level is")]
 
     assert f"  {name} " in profiles and f"scripts/bench --profile {name} --help" in profiles
-    assert name in text[text.index("--profile {"):text.index("}")].split("{")[1].split(",")
+    assert name in text[text.index("--profile {") : text.index("}")].split("{")[1].split(",")
 
 
 def test_an_abbreviated_profile_option_says_how_to_reach_the_papers(capsys):

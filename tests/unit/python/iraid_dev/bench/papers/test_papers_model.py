@@ -19,7 +19,7 @@ def test_depth_multiplies_until_the_link_is_full():
 
 @pytest.mark.parametrize("rtt_ms", [16, 32, 64])
 def test_the_paper_reached_a_fraction_of_its_model(rtt_ms):
-    """"About half": its curve lies below the model's everywhere, and never below a sixth of it."""
+    """ "About half": its curve lies below the model's everywhere, and never below a sixth of it."""
     share = model.LAYERS_TUNED_MB[rtt_ms] / model.model_mb_per_s(model.LAYERS_BLOCK_BYTES, 1, rtt_ms, 1000)
 
     assert 1 / 6 < share < 0.7
@@ -60,7 +60,9 @@ def test_parity_takes_a_members_link():
         model.data_members(6, 2)
 
 
-@pytest.mark.parametrize(("level", "members", "kib"), [(None, 1, 256), (0, 4, 256), (5, 4, 384), (5, 8, 448), (0, 3, 384)])
+@pytest.mark.parametrize(
+    ("level", "members", "kib"), [(None, 1, 256), (0, 4, 256), (5, 4, 384), (5, 8, 448), (0, 3, 384)]
+)
 def test_sequential_requests_are_whole_rows(level, members, kib):
     assert model.whole_rows_bytes(level, members, 65536, 256 * 1024) == kib * 1024
 
@@ -98,11 +100,14 @@ def test_bonnies_kib_are_our_mb():
     assert model.read_bonnie(bonnie_line()) == {"output": (25.17, 7.0), "rewrite": (10.49, 6.0), "input": (41.94, 8.0)}
 
 
-@pytest.mark.parametrize(("line", "named"), [
-    (bonnie_line(rewrite="+++++,+++"), "rewrite in less than half a second"),
-    (bonnie_line(version="3.0"), "no line in format"),
-    ("Can't open file\n", "Can't open file"),
-])
+@pytest.mark.parametrize(
+    ("line", "named"),
+    [
+        (bonnie_line(rewrite="+++++,+++"), "rewrite in less than half a second"),
+        (bonnie_line(version="3.0"), "no line in format"),
+        ("Can't open file\n", "Can't open file"),
+    ],
+)
 def test_bonnies_line_without_a_figure_is_refused(line, named):
     with pytest.raises(ValueError, match=named):
         model.read_bonnie(line)

@@ -10,13 +10,28 @@ from iraid_dev.bench.papers import model, report
 
 
 def row(system="iraid", level=5, members=4, pattern="write", mb_per_s=10.0, depth=16, **conditions):
-    return Row(kernel="uml", system=system, level=level, members=members, pattern=pattern, block_bytes=65536,
-               mb_per_s=mb_per_s, iops=0, p50_ms=1, p99_ms=2, cpu_s_per_gib=None, depth=depth, conditions=conditions)
+    return Row(
+        kernel="uml",
+        system=system,
+        level=level,
+        members=members,
+        pattern=pattern,
+        block_bytes=65536,
+        mb_per_s=mb_per_s,
+        iops=0,
+        p50_ms=1,
+        p99_ms=2,
+        cpu_s_per_gib=None,
+        depth=depth,
+        conditions=conditions,
+    )
 
 
 def targets_rows(system, level, members, mb_per_s, **conditions):
-    return [row(system, level, members, pattern, mb_per_s, experiment="targets", link_mbit=100, **conditions)
-            for pattern in model.OPERATIONS]
+    return [
+        row(system, level, members, pattern, mb_per_s, experiment="targets", link_mbit=100, **conditions)
+        for pattern in model.OPERATIONS
+    ]
 
 
 def test_a_gain_is_against_the_plain_target_on_the_same_link():
@@ -43,9 +58,11 @@ def test_a_point_that_tells_of_the_machine_is_marked():
 
 
 def test_a_cell_measured_twice_counts_as_last_measured_and_a_missing_one_shows():
-    rows = [row(experiment="distance-congestion", link_mbit=100, cc="reno", mb_per_s=1),
-            row(experiment="distance-congestion", link_mbit=100, cc="reno", mb_per_s=77),
-            row(experiment="distance-congestion", link_mbit=100, cc="bbr", mb_per_s=88, pattern="read")]
+    rows = [
+        row(experiment="distance-congestion", link_mbit=100, cc="reno", mb_per_s=1),
+        row(experiment="distance-congestion", link_mbit=100, cc="reno", mb_per_s=77),
+        row(experiment="distance-congestion", link_mbit=100, cc="bbr", mb_per_s=88, pattern="read"),
+    ]
 
     text = report.tables(rows)
 
@@ -78,9 +95,22 @@ def test_plots_have_the_papers_curve(tmp_path):
 
 
 def cern_rows():
-    return [dataclasses.replace(row(system, level, 4, "write", mb_per_s, experiment="cern", job="block output",
-                                    measured={"cpu_percent": 12.4}), cpu_s_per_gib=3.25)
-            for system, level, mb_per_s in (("iraid", 0, 20), ("iraid", 5, 15), ("md", 0, 20), ("md", 5, 9))]
+    return [
+        dataclasses.replace(
+            row(
+                system,
+                level,
+                4,
+                "write",
+                mb_per_s,
+                experiment="cern",
+                job="block output",
+                measured={"cpu_percent": 12.4},
+            ),
+            cpu_s_per_gib=3.25,
+        )
+        for system, level, mb_per_s in (("iraid", 0, 20), ("iraid", 5, 15), ("md", 0, 20), ("md", 5, 9))
+    ]
 
 
 def test_cerns_levels_are_compared_with_the_same_systems_level_0():
@@ -98,10 +128,14 @@ def test_all_plots_are_drawn_and_have_the_papers_beside_ours(tmp_path):
     pytest.importorskip("matplotlib", reason="python3-matplotlib is not installed")
     rows = cern_rows()
     rows += [row(mb_per_s=50, pattern="randread", experiment="latency", rtt_ms=8)]
-    rows += [row("plain", None, 1, experiment="raw-tcp", mtu=1500, stream="tcp"),
-             row("plain", None, 1, experiment="raw-tcp", mtu=1500, segment_bytes=8192)]
-    rows += [row(pattern=pattern, level=0, experiment="targets", link_mbit=100, measured={"utilisation": 0.9})
-             for pattern in model.OPERATIONS]
+    rows += [
+        row("plain", None, 1, experiment="raw-tcp", mtu=1500, stream="tcp"),
+        row("plain", None, 1, experiment="raw-tcp", mtu=1500, segment_bytes=8192),
+    ]
+    rows += [
+        row(pattern=pattern, level=0, experiment="targets", link_mbit=100, measured={"utilisation": 0.9})
+        for pattern in model.OPERATIONS
+    ]
 
     made = {path.stem: path.read_text() for path in report.plots(rows, tmp_path)}
 
@@ -121,5 +155,9 @@ def test_cerns_levels_are_in_order_whatever_was_measured_first():
     text = report.tables(list(reversed(cern_rows())))
 
     assert [line.split(" | ")[0] for line in text.splitlines() if " %, " in line] == [
-        "| S-iRAID 4", "| md 0 on 4", "| P-iRAID 4", "| md 5 on 4"]
+        "| S-iRAID 4",
+        "| md 0 on 4",
+        "| P-iRAID 4",
+        "| md 5 on 4",
+    ]
     assert report.cern_shares(list(reversed(cern_rows())))["md"][5] == {"block output": 0.45}
