@@ -43,7 +43,7 @@ long_text(size_t before, const char *character)
 }
 
 static void
-nothing_is_wrong_at_first(void **state)
+test_nothing_is_wrong_at_first(void **state)
 {
 	struct fault fault = FAULT_NONE;
 
@@ -53,7 +53,7 @@ nothing_is_wrong_at_first(void **state)
 }
 
 static void
-code_message_and_remedy_are_kept(void **state)
+test_code_message_and_remedy_are_kept(void **state)
 {
 	assert_false(fault_set(&room.fault, FAULT_UNFIT, "choose a larger LUN", "%s has %d bytes",
 			       "LUN 3", 512));
@@ -63,7 +63,7 @@ code_message_and_remedy_are_kept(void **state)
 }
 
 static void
-an_error_number_is_returned_and_has_no_remedy(void **state)
+test_an_error_number_is_returned_and_has_no_remedy(void **state)
 {
 	fault_set(&room.fault, FAULT_UNFIT, "an old remedy",
 		  "an old message that is longer than the new one");
@@ -74,7 +74,7 @@ an_error_number_is_returned_and_has_no_remedy(void **state)
 }
 
 static void
-nothing_of_an_older_fault_is_left_behind_the_texts(void **state)
+test_nothing_of_an_older_fault_is_left_behind_the_texts(void **state)
 {
 	fault_set(&room.fault, FAULT_LOGIN, "a long remedy, of somebody else",
 		  "a long message, of somebody else");
@@ -84,7 +84,7 @@ nothing_of_an_older_fault_is_left_behind_the_texts(void **state)
 }
 
 static void
-the_old_message_and_remedy_may_be_told_again(void **state)
+test_the_old_message_and_remedy_may_be_told_again(void **state)
 {
 	fault_set(&room.fault, FAULT_INVALID, "correct it", "it is empty");
 	fault_set(&room.fault, FAULT_BUSY, room.fault.remedy, "file %s: %s", "x",
@@ -97,7 +97,7 @@ the_old_message_and_remedy_may_be_told_again(void **state)
 }
 
 static void
-a_text_that_just_fits_is_whole(void **state)
+test_a_text_that_just_fits_is_whole(void **state)
 {
 	char text[sizeof(room.fault.message)];
 
@@ -123,7 +123,7 @@ check_cut(const char *text, size_t size, const char *whole, size_t before, const
 }
 
 static void
-a_long_text_is_cut_between_characters(void **state)
+test_a_long_text_is_cut_between_characters(void **state)
 {
 	static const char *const characters[] = { "a", UMLAUT, EURO, CLEF };
 
@@ -146,7 +146,7 @@ a_long_text_is_cut_between_characters(void **state)
 }
 
 static void
-what_is_no_text_does_no_harm(void **state)
+test_what_is_no_text_does_no_harm(void **state)
 {
 	fault_set(&room.fault, FAULT_IO, "", "%s", long_text(0, "\x80"));
 	assert_true(strlen(room.fault.message) < sizeof(room.fault.message));
@@ -157,14 +157,15 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(nothing_is_wrong_at_first),
-		cmocka_unit_test_setup(code_message_and_remedy_are_kept, setup),
-		cmocka_unit_test_setup(an_error_number_is_returned_and_has_no_remedy, setup),
-		cmocka_unit_test_setup(nothing_of_an_older_fault_is_left_behind_the_texts, setup),
-		cmocka_unit_test_setup(the_old_message_and_remedy_may_be_told_again, setup),
-		cmocka_unit_test_setup(a_text_that_just_fits_is_whole, setup),
-		cmocka_unit_test_setup(a_long_text_is_cut_between_characters, setup),
-		cmocka_unit_test_setup(what_is_no_text_does_no_harm, setup),
+		cmocka_unit_test(test_nothing_is_wrong_at_first),
+		cmocka_unit_test_setup(test_code_message_and_remedy_are_kept, setup),
+		cmocka_unit_test_setup(test_an_error_number_is_returned_and_has_no_remedy, setup),
+		cmocka_unit_test_setup(test_nothing_of_an_older_fault_is_left_behind_the_texts,
+				       setup),
+		cmocka_unit_test_setup(test_the_old_message_and_remedy_may_be_told_again, setup),
+		cmocka_unit_test_setup(test_a_text_that_just_fits_is_whole, setup),
+		cmocka_unit_test_setup(test_a_long_text_is_cut_between_characters, setup),
+		cmocka_unit_test_setup(test_what_is_no_text_does_no_harm, setup),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -142,7 +142,7 @@ asked(const struct lun *lun, enum inspect_step step)
 }
 
 static void
-io_is_told_limits_and_a_person_names(void **state)
+test_io_is_told_limits_and_a_person_names(void **state)
 {
 	struct inspection found;
 	struct lun lun;
@@ -168,7 +168,7 @@ io_is_told_limits_and_a_person_names(void **state)
 }
 
 static void
-space_given_back_is_asked_of_thin_devices_for_io(void **state)
+test_space_given_back_is_asked_of_thin_devices_for_io(void **state)
 {
 	struct inspection found;
 	struct lun lun;
@@ -185,7 +185,7 @@ space_given_back_is_asked_of_thin_devices_for_io(void **state)
 }
 
 static void
-what_is_no_disk_is_not_waited_for(void **state)
+test_what_is_no_disk_is_not_waited_for(void **state)
 {
 	struct inspection found;
 	struct lun lun;
@@ -205,7 +205,7 @@ what_is_no_disk_is_not_waited_for(void **state)
 }
 
 static void
-old_targets_are_asked_in_ten_bytes(void **state)
+test_old_targets_are_asked_in_ten_bytes(void **state)
 {
 	struct inspection found;
 	struct lun lun;
@@ -228,7 +228,7 @@ old_targets_are_asked_in_ten_bytes(void **state)
 }
 
 static void
-without_optional_answers_the_worst_is_assumed(void **state)
+test_without_optional_answers_the_worst_is_assumed(void **state)
 {
 	static const enum inspect_step optional[] = {
 		INSPECT_SERIAL,	      INSPECT_DESIGNATOR,   INSPECT_LIMITS,
@@ -252,7 +252,7 @@ without_optional_answers_the_worst_is_assumed(void **state)
 }
 
 static void
-answers_that_are_too_short_are_none(void **state)
+test_answers_that_are_too_short_are_none(void **state)
 {
 	static const struct {
 		enum inspect_step step;
@@ -288,7 +288,7 @@ answers_that_are_too_short_are_none(void **state)
 }
 
 static void
-blocks_are_of_512_or_4096_bytes(void **state)
+test_blocks_are_of_512_or_4096_bytes(void **state)
 {
 	static const uint32_t sizes[] = {
 		0, 1, 8, 16, 256, 513, 520, 1024, 2048, 4104, 8192, 1u << 31, UINT32_MAX,
@@ -313,7 +313,7 @@ blocks_are_of_512_or_4096_bytes(void **state)
 }
 
 static void
-huge_counts_are_bounded(void **state)
+test_huge_counts_are_bounded(void **state)
 {
 	struct inspection found;
 	struct lun lun;
@@ -344,7 +344,7 @@ with_answer(int step, struct answer answer, bool for_a_person, struct inspection
 }
 
 static void
-what_fails_is_told_whoever_asks(void **state)
+test_what_fails_is_told_whoever_asks(void **state)
 {
 	const struct answer failed[] = {
 		sense(SCSI_SENSE_MEDIUM_ERROR, 0x1100),
@@ -371,7 +371,7 @@ what_fails_is_told_whoever_asks(void **state)
 }
 
 static void
-a_lun_in_use_is_looked_at_and_not_used(void **state)
+test_a_lun_in_use_is_looked_at_and_not_used(void **state)
 {
 	const struct answer conflict = { .status = SCSI_STATUS_RESERVATION_CONFLICT };
 	static const enum inspect_step vital[] = {
@@ -398,7 +398,7 @@ a_lun_in_use_is_looked_at_and_not_used(void **state)
 }
 
 static void
-unit_attentions_without_end_come_to_an_end(void **state)
+test_unit_attentions_without_end_come_to_an_end(void **state)
 {
 	const struct answer attentions[] = {
 		sense(SCSI_SENSE_UNIT_ATTENTION, 0x2a01),
@@ -425,7 +425,7 @@ unit_attentions_without_end_come_to_an_end(void **state)
 }
 
 static void
-whatever_is_answered_it_ends(void **state)
+test_whatever_is_answered_it_ends(void **state)
 {
 	static const int statuses[] = { 0, 0, 0, 0, 2, 2, 8, 0x18, 0x28, 0x40, 0x77 };
 	static const int codes[] = { 0, 0x2000, 0x2500, 0x2900, 0x2a03 };
@@ -465,18 +465,18 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(io_is_told_limits_and_a_person_names),
-		cmocka_unit_test(space_given_back_is_asked_of_thin_devices_for_io),
-		cmocka_unit_test(what_is_no_disk_is_not_waited_for),
-		cmocka_unit_test(old_targets_are_asked_in_ten_bytes),
-		cmocka_unit_test(without_optional_answers_the_worst_is_assumed),
-		cmocka_unit_test(answers_that_are_too_short_are_none),
-		cmocka_unit_test(blocks_are_of_512_or_4096_bytes),
-		cmocka_unit_test(huge_counts_are_bounded),
-		cmocka_unit_test(what_fails_is_told_whoever_asks),
-		cmocka_unit_test(a_lun_in_use_is_looked_at_and_not_used),
-		cmocka_unit_test(unit_attentions_without_end_come_to_an_end),
-		cmocka_unit_test(whatever_is_answered_it_ends),
+		cmocka_unit_test(test_io_is_told_limits_and_a_person_names),
+		cmocka_unit_test(test_space_given_back_is_asked_of_thin_devices_for_io),
+		cmocka_unit_test(test_what_is_no_disk_is_not_waited_for),
+		cmocka_unit_test(test_old_targets_are_asked_in_ten_bytes),
+		cmocka_unit_test(test_without_optional_answers_the_worst_is_assumed),
+		cmocka_unit_test(test_answers_that_are_too_short_are_none),
+		cmocka_unit_test(test_blocks_are_of_512_or_4096_bytes),
+		cmocka_unit_test(test_huge_counts_are_bounded),
+		cmocka_unit_test(test_what_fails_is_told_whoever_asks),
+		cmocka_unit_test(test_a_lun_in_use_is_looked_at_and_not_used),
+		cmocka_unit_test(test_unit_attentions_without_end_come_to_an_end),
+		cmocka_unit_test(test_whatever_is_answered_it_ends),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -79,7 +79,9 @@ fate(int opcode, int action)
 
 /* Operation codes, sixteen a line. */
 static const char by_opcode[] =
-	"G--G----x-x-------G-------ff---------G--P-P---gg----GP-----------xg-----------------------f----------------------------------------gf---PgP---ggGP-x--------------------P-P---gg--------------------------------------------------------------------------------";
+	"G--G----x-x-------G-------ff---------G--P-P---gg----GP-----------xg-----------------------"
+	"f----------------------------------------gf---PgP---ggGP-x--------------------P-P---gg----"
+	"----------------------------------------------------------------------------";
 
 /* Those for which the five bits of a service action matter: also where they are flags. */
 static const struct {
@@ -95,7 +97,7 @@ static const struct {
 };
 
 static void
-every_operation_code_and_service_action_ends_as_listed(void **state)
+test_every_operation_code_and_service_action_ends_as_listed(void **state)
 {
 	for (int opcode = 0; opcode < 256; opcode++) {
 		char expected[ACTIONS], found[ACTIONS];
@@ -112,7 +114,7 @@ every_operation_code_and_service_action_ends_as_listed(void **state)
 }
 
 static void
-each_command_is_found_and_has_one_function(void **state)
+test_each_command_is_found_and_has_one_function(void **state)
 {
 	for (const struct scsi_command *command = scsi_commands; command->name; command++) {
 		const uint8_t action = command->action == NO_ACTION ? 0 : command->action;
@@ -143,7 +145,7 @@ report(const struct scsi_command *command)
 }
 
 static void
-each_command_is_reported_with_the_bits_it_uses(void **state)
+test_each_command_is_reported_with_the_bits_it_uses(void **state)
 {
 	const uint8_t ask_all[16] = { 0xa3, 0x0c, 0, 0, 0, 0, 0, 0, 8 };
 	struct lun_answer all, one;
@@ -174,9 +176,9 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(every_operation_code_and_service_action_ends_as_listed),
-		cmocka_unit_test(each_command_is_found_and_has_one_function),
-		cmocka_unit_test(each_command_is_reported_with_the_bits_it_uses),
+		cmocka_unit_test(test_every_operation_code_and_service_action_ends_as_listed),
+		cmocka_unit_test(test_each_command_is_found_and_has_one_function),
+		cmocka_unit_test(test_each_command_is_reported_with_the_bits_it_uses),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
