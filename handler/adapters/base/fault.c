@@ -18,7 +18,7 @@ text_fit(const char *text, int most)
 
 /* What does not fit is left out.  text may be out itself. */
 static void
-put(char *out, size_t size, const char *text)
+put_fitting(char *out, size_t size, const char *text)
 {
 	size_t length = (size_t)text_fit(text, (int)size - 1);
 
@@ -35,8 +35,8 @@ fault_vset(struct fault *fault, int code, const char *remedy, const char *format
 	char text[sizeof(fault->message) + 1];
 
 	vsnprintf(text, sizeof(text), format, arguments);
-	put(fault->message, sizeof(fault->message), text);
-	put(fault->remedy, sizeof(fault->remedy), remedy);
+	put_fitting(fault->message, sizeof(fault->message), text);
+	put_fitting(fault->remedy, sizeof(fault->remedy), remedy);
 	fault->code = code;
 }
 

@@ -462,7 +462,7 @@ begin_edit(struct edit *edit, struct fault *fault)
 }
 
 static int
-put(const struct edit *edit, struct fault *fault)
+write_edit(const struct edit *edit, struct fault *fault)
 {
 	char folder[PATH_MAX], name[LAYOUT_NAME_MAX + sizeof(VOLUME_SUFFIX)];
 	int error = volume_config_folder(folder, sizeof(folder));
@@ -496,7 +496,7 @@ volume_config_write(const struct volume_config *config, struct fault *fault)
 				    config->name, VOLUME_SUFFIX);
 	}
 	if (error == 0)
-		error = put(edit, fault);
+		error = write_edit(edit, fault);
 	if (edit)
 		volume_file_free(&edit->now);
 	free(edit);
