@@ -7,7 +7,8 @@
  *   IDENTITY -> SERIAL -> DESIGNATOR -> READY -> ... LIMITS -> RESERVATIONS -> MODE -> DONE
  *                                                                              for a person
  *
- * What is no disk is not asked for more than its names.
+ * What is no disk is not asked for more than its names.  Whether a disk may become a member of a
+ * volume is asked elsewhere: rpc/device.c (rpc_device_open()), and the engine (place.c).
  *
  *	inspect_start(&inspection, lun, for_a_person);
  *	while (inspection.step != INSPECT_DONE) {

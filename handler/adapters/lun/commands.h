@@ -1,7 +1,9 @@
 /* lun/commands.h - the one table of SCSI commands: which there are, and who carries them out.
  *
  * A new command is one line of the table in commands.c and one function: in scsi.c if it is
- * answered at once, in job.c if it needs requests to the volume.
+ * answered at once, in job.c if it needs requests to the volume.  What such a job writes it says
+ * itself (job->writes), for the commands that overlap it.  LUN_PASS hands a command on to
+ * tcmu-runner, so `check` alone is for those that it carries out by our read, write and flush.
  */
 #ifndef IRAID_LUN_COMMANDS_H
 #define IRAID_LUN_COMMANDS_H

@@ -32,6 +32,9 @@
  * are acknowledged: their regions are dirty, durably, and what is dirty counts as stale on every
  * tracked member at the next assembly; in a running volume its stale flag is set in the same map
  * block that clears the dirty one.
+ *
+ * Elsewhere: who is chosen, and the copying, in work/rebuild.c; what its superblocks say, in
+ * record/metadata.c (metadata_target_*); whether there is one, in core/chunks.c (target_filling()).
  */
 #include "internal.h"
 

@@ -33,17 +33,21 @@ MAKEFILE = """\
 SOURCE := ../iraid
 CFLAGS := -O0 -D_GNU_SOURCE -nostdinc -isystem {compiler} -isystem ../include/{machine} \\
 	-isystem ../include -I$(SOURCE)/handler
-LIBRARY := $(foreach layer,pure state engine,$(wildcard $(SOURCE)/handler/$(layer)/*.c))
+LIBRARY := $(foreach layer,pure state engine/*,$(wildcard $(SOURCE)/handler/$(layer)/*.c))
+OBJECTS := $(patsubst $(SOURCE)/handler/%.c,%.o,$(LIBRARY))
 TESTS := {tests}
 
 all: $(TESTS)
-libengine.a: $(notdir $(LIBRARY:.c=.o))
+libengine.a: $(OBJECTS)
 	@$(AR) cr $@ $^
 $(TESTS): %: %.o libengine.a
 	@echo $@
 	@$(CC) -o $@ $^ -lisal -lcmocka
-vpath %.c $(dir $(LIBRARY)) $(SOURCE)/tests/unit/pure
-%.o: %.c
+$(OBJECTS): %.o: $(SOURCE)/handler/%.c
+	@echo $<
+	@mkdir -p $(@D)
+	@$(CC) $(CFLAGS) -c -o $@ $<
+%.o: $(SOURCE)/tests/unit/pure/%.c
 	@echo $<
 	@$(CC) $(CFLAGS) -c -o $@ $<
 """

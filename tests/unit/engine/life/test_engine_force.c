@@ -304,8 +304,8 @@ hold_map(struct tap *tap, const struct backend_io *io)
 										: TAP_PASS;
 }
 
-/* All that was to be written to it was, when its session ends, and it is back before that is so of
- * the others.
+/* Nothing is to be written to it any more when its session ends, and it is back before all is
+ * written to the one that is taken.
  */
 static void
 test_member_that_comes_and_goes_while_maps_are_written_is_used(void **state)
@@ -317,7 +317,7 @@ test_member_that_comes_and_goes_while_maps_are_written_is_used(void **state)
 	rig_start_active(&rig);
 	lose(&rig, LEFT);
 	leave_one_to_force(&rig);
-	tap_init(&tap, &rig.members[0]);
+	tap_init(&tap, &rig.members[LEFT]);
 	tap.judge = hold_map;
 	rig.options.force_ms = UINT32_MAX;
 	rig_start(&rig);
