@@ -238,7 +238,8 @@ capacity_valid(uint64_t last_block, uint32_t block_bytes, struct scsi_capacity *
 {
 	if (block_bytes == 0 || (block_bytes & (block_bytes - 1)) != 0)
 		return false;
-	if (last_block >= UINT64_MAX / block_bytes)
+	/* A superblock can say no more: 2^63 - 1 bytes (layout.h). */
+	if (last_block >= INT64_MAX / block_bytes)
 		return false;
 	out->capacity_bytes = (last_block + 1) * block_bytes;
 	out->block_bytes = block_bytes;

@@ -30,6 +30,9 @@ test_capacities_that_make_no_sense_are_refused(void **state)
 	static const uint8_t huge[12] = {
 		0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0, 0, 2, 0
 	};
+	/* 2^63 bytes: no superblock can say that */
+	static const uint8_t beyond_all[12] = { 0, 0x3f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0, 0, 2, 0 };
+	static const uint8_t largest[12] = { 0, 0x3f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xfe, 0, 0, 2, 0 };
 	static const uint8_t beyond_10[8] = { 0xff, 0xff, 0xff, 0xff, 0, 0, 2, 0 };
 	struct scsi_capacity capacity;
 
@@ -45,6 +48,10 @@ test_capacities_that_make_no_sense_are_refused(void **state)
 	assert_false(scsi_parse_capacity_16(&request, &capacity));
 	answer(huge, 12);
 	assert_false(scsi_parse_capacity_16(&request, &capacity));
+	answer(beyond_all, 12);
+	assert_false(scsi_parse_capacity_16(&request, &capacity));
+	answer(largest, 12);
+	assert_true(scsi_parse_capacity_16(&request, &capacity));
 	answer(beyond_10, 8);
 	assert_false(scsi_parse_capacity_10(&request, &capacity));
 }
