@@ -35,7 +35,7 @@ inspected(struct iscsi_member *member)
 	const struct scsi_device *device = &member->inspection.device;
 
 	if (device->device_type != 0)
-		return bad(member, -EINVAL, "LUN %u is no disk but a %s",
+		return bad(member, -EINVAL, "LUN %u is not a disk but a %s",
 			   member->options.address.lun, scsi_device_type_name(device->device_type));
 	if (!device->writable)
 		return bad(member, -EINVAL, "the LUN is read-only");
@@ -69,7 +69,7 @@ absorb_holder(struct iscsi_member *member)
 	uint64_t holder;
 
 	if (!scsi_parse_reservation(&member->request, &holder))
-		return bad(member, -EINVAL, "the answer to READ RESERVATION makes no sense");
+		return bad(member, -EINVAL, "the answer to READ RESERVATION is invalid");
 	member->holder_key = holder;
 	member->facts.ours = holder == member->options.reservation_key;
 	member->facts.foreign_holder = holder != 0 && !member->facts.ours;
@@ -82,7 +82,7 @@ absorb_holder(struct iscsi_member *member)
 		member->facts.take_over = member->now_ms < member->take_over_until_ms;
 	if (member->state == SESSION_OUTCOME && holder == 0 && ++member->refusals > REFUSALS_MAX)
 		return bad(member, -EBUSY,
-			   "in use by another initiator, with a reservation without a key");
+			   "in use by another initiator, which has reserved it without a key");
 	if (member->facts.foreign_holder &&
 	    (!member->facts.take_over || member->state == SESSION_OUTCOME))
 		bad(member, -EBUSY, "in use by another gateway, reservation key 0x%016llx",
@@ -97,7 +97,7 @@ absorb_confirmation(struct iscsi_member *member)
 	uint64_t holder;
 
 	if (!scsi_parse_reservation(&member->request, &holder))
-		return bad(member, -EINVAL, "the answer to READ RESERVATION makes no sense");
+		return bad(member, -EINVAL, "the answer to READ RESERVATION is invalid");
 	if (holder == member->options.reservation_key)
 		return OUTCOME_GOOD;
 	member->cache_kept = false;
@@ -105,7 +105,8 @@ absorb_confirmation(struct iscsi_member *member)
 		return bad(member, -EBUSY, "in use by another gateway, reservation key 0x%016llx",
 			   (unsigned long long)holder);
 	return bad(member, -ECONNRESET,
-		   "its reservation is gone as soon as it was made: the device was reset by power");
+		   "its reservation was lost at once: the device was reset, for example by a power "
+		   "failure");
 }
 
 static enum session_outcome
@@ -119,8 +120,8 @@ absorb_reset(struct iscsi_member *member)
 			   member->options.address.lun);
 	case ISCSI_TMR_TMF_NOT_SUPPORTED:
 		return bad(member, -EINVAL,
-			   "the target can't do LOGICAL UNIT RESET, so writes of an earlier "
-			   "session can't be fenced off");
+			   "the target does not support LOGICAL UNIT RESET, so writes of an "
+			   "earlier session can't be fenced off");
 	case ISCSI_TMR_FUNC_AUTH_FAILED:
 		return bad(member, -EACCES, "the target does not permit LOGICAL UNIT RESET");
 	default:
@@ -134,7 +135,7 @@ absorb_answer(struct iscsi_member *member)
 {
 	if (!scsi_request_taken(&member->request))
 		return bad(member, -EINVAL,
-			   "the target says that %s was good, and did not take its parameters",
+			   "the target answered %s with GOOD, but ignored its parameters",
 			   session_state_name(member->state));
 	scsi_request_completed(&member->request);
 	switch ((int)member->state) {
@@ -171,7 +172,7 @@ taken(struct iscsi_member *member)
 		return OUTCOME_CONFLICT;
 	default:
 		return bad(member, -EBUSY,
-			   "in use by another initiator: %s met a reservation conflict",
+			   "in use by another initiator: %s ended with a reservation conflict",
 			   session_state_name(member->state));
 	}
 }
@@ -206,7 +207,7 @@ judge_answer(struct iscsi_member *member, enum scsi_verdict verdict)
 	case SCSI_ATTENTION:
 	case SCSI_WAS_RESET:
 	case SCSI_ABORTED:
-		return bad(member, -EINVAL, "%s meets one unit attention after another", name);
+		return bad(member, -EINVAL, "%s ends with one unit attention after another", name);
 	case SCSI_UNSUPPORTED:
 		if (member->state == SESSION_PREEMPT && !member->preempt_only) {
 			member->preempt_only = true; /* LOGICAL UNIT RESET follows, and aborts */

@@ -123,7 +123,8 @@ watch_socket(struct iscsi_member *member, int fd, uint32_t wanted)
 	member->fd = fd;
 	error = reactor_watch(member->reactor, fd, wanted, on_fd, member);
 	if (error != 0)
-		member_break(member, error, "its socket can't be watched: %s", strerror(-error));
+		member_break(member, error, "its socket can't be added to epoll: %s",
+			     strerror(-error));
 	else
 		member->fd_events = wanted;
 }
@@ -167,7 +168,7 @@ service_login(struct iscsi_member *member, uint32_t events)
 
 	if (result == -EPROTO)
 		member_break(member, -EPROTO,
-			     "the target's answers to the login could not be followed");
+			     "the target's answers to the login are not understood");
 	else if (result != 0)
 		member_break(member, -ECONNRESET, "the connection ended during %s",
 			     session_step_name(member));

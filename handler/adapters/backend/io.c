@@ -292,13 +292,13 @@ command_judged(struct iscsi_member *member, struct command *command, enum scsi_v
 	case SCSI_WAS_RESET:
 		/* Commands may have vanished without an answer, and a volatile cache with them. */
 		member_break(member, -ECONNRESET,
-			     "the device was reset, by another initiator or by power");
+			     "the device was reset, by another initiator or by a power failure");
 		command_repeat(member, command, UINT64_MAX);
 		return;
 	case SCSI_BROKEN_WORD:
 		/* cache_note() has told the engine, whatever the device says of a cache. */
 		member_break(member, -ECONNRESET,
-			     "a write failed that it had acknowledged (deferred error)");
+			     "a write that it had acknowledged has failed (deferred error)");
 		command_repeat(member, command, UINT64_MAX);
 		return;
 	case SCSI_TAKEN:
@@ -359,7 +359,7 @@ on_command(struct iscsi_task *wire)
 	command_judged(member, command, verdict);
 	if (failed_flush)
 		member_break(member, -ECONNRESET,
-			     "a flush failed: writes may be lost that it had acknowledged");
+			     "a flush failed: writes that it had acknowledged may be lost");
 }
 
 static void

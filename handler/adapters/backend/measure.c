@@ -38,22 +38,24 @@ measure_answered(struct iscsi_member *member, const struct command *command)
 	struct scsi_capacity now;
 
 	if (!scsi_parse_capacity_task(&command->task, ten, command->answer, &now)) {
-		log_line(LOG_WARNING, "member %s: the answer to %s makes no sense%s", member->label,
+		log_line(LOG_WARNING, "member %s: the answer to %s is invalid%s", member->label,
 			 name_of_command(member),
-			 ten ? ", or it is larger than that can tell, and it knows no other" : "");
+			 ten ? ", or the LUN is too large for this command, and the target knows "
+			       "no other"
+			     : "");
 		return -EIO;
 	}
 	if (now.block_bytes != identity->block_bytes) {
 		log_line(LOG_WARNING,
-			 "member %s has blocks of %u bytes now, and had blocks of %u: its new size "
-			 "is not used",
+			 "member %s now has blocks of %u bytes instead of %u: its new size is not "
+			 "used",
 			 member->label, now.block_bytes, identity->block_bytes);
 		return -EIO;
 	}
 	if (now.capacity_bytes < identity->capacity_bytes) {
 		log_line(LOG_WARNING,
-			 "member %s has shrunk: it has %llu bytes now, and had %llu; give it back "
-			 "what it had",
+			 "member %s now has %llu bytes instead of %llu; enlarge the LUN to its old "
+			 "size on the target",
 			 member->label, (unsigned long long)now.capacity_bytes,
 			 (unsigned long long)identity->capacity_bytes);
 		/* for whoever wants to say so */
@@ -77,7 +79,7 @@ measure_failed(const struct iscsi_member *member, const struct command *command)
 	if (scsi_judge(&command->task, command->task.status) == SCSI_OK)
 		return; /* measure_answered() has told */
 	scsi_describe(&command->task, command->task.status, text, sizeof(text));
-	log_line(LOG_WARNING, "member %s does not tell its size: %s: %s", member->label,
+	log_line(LOG_WARNING, "the size of member %s can't be read: %s: %s", member->label,
 		 name_of_command(member), text);
 }
 
@@ -87,7 +89,7 @@ mode_note(struct iscsi_member *member, const struct scsi_task *task)
 {
 	if (task->sense.ascq == MODE_PARAMETERS_CHANGED && !member->identity.write_cache)
 		member_break(member, -ECONNRESET,
-			     "its mode parameters have changed: it may have a write cache now");
+			     "its mode parameters have changed: it may now have a write cache");
 }
 
 /* They cost no more than a repeat, but an administrator may want to know.  A target that has one
@@ -105,7 +107,7 @@ attention_note(struct iscsi_member *member, const struct scsi_task *task)
 	*logged_ms = member->now_ms;
 	log_line(LOG_INFO, "member %s: unit attention %02x/%02x%s", member->label,
 		 (unsigned int)task->sense.ascq >> 8 & 0xff, (unsigned int)task->sense.ascq & 0xff,
-		 size ? ", its size has changed: `iraid grow` makes use of more" : "");
+		 size ? ", its size has changed: to use more, run iraid grow" : "");
 }
 
 /* Until the next session is open: nothing that is found out on the way there makes up for it, a

@@ -68,8 +68,8 @@ keep_alive_heard(struct iscsi_member *member)
 	cache_note(member, task, task->status, false);
 	member_break(member, -ECONNRESET,
 		     verdict == SCSI_BROKEN_WORD
-			     ? "a write failed that it had acknowledged (deferred error)"
-			     : "the device was reset, by another initiator or by power");
+			     ? "a write that it had acknowledged has failed (deferred error)"
+			     : "the device was reset, by another initiator or by a power failure");
 }
 
 static void
@@ -173,10 +173,10 @@ enter_resolve(struct iscsi_member *member)
 	}
 	member->resolution = resolver_start(member->reactor, member->portal, on_resolved, member);
 	if (member->resolution == NULL)
-		session_leave(
-			member, -EAGAIN,
-			"%s: no thread for the lookup of the name: do the name servers answer?",
-			member->portal);
+		session_leave(member, -EAGAIN,
+			      "%s: no thread is free to look up the name; see whether the name "
+			      "servers answer",
+			      member->portal);
 }
 
 static void
@@ -237,7 +237,7 @@ take_over(struct iscsi_member *member)
 
 	if (!member->login.complete) {
 		session_leave(member, -EPROTO,
-			      "the target's answers to the login could not be followed");
+			      "the target's answers to the login are not understood");
 		return false;
 	}
 	fd = iscsi_login_take_socket(member->context);
@@ -422,7 +422,8 @@ redirect(struct iscsi_member *member)
 	char *group;
 
 	if (++member->redirects > REDIRECTS_MAX) {
-		session_leave(member, -ECONNREFUSED, "the target sends us from portal to portal");
+		session_leave(member, -ECONNREFUSED,
+			      "the target redirects logins from portal to portal without end");
 		return;
 	}
 	snprintf(member->portal, sizeof(member->portal), "%s", address ? address : "");

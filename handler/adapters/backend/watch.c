@@ -112,7 +112,7 @@ check_age(struct iscsi_member *member)
 
 	if (oldest == NULL || watch_clock_ms(member) < oldest->since_ms + most_ms)
 		return;
-	member_drop(member, -ETIMEDOUT, "a %s is not done after %llu ms, though there was progress",
+	member_drop(member, -ETIMEDOUT, "a %s is not complete after %llu ms, although data arrived",
 		    names[oldest->op], (unsigned long long)most_ms);
 }
 

@@ -87,7 +87,7 @@ zero_refused(struct iscsi_member *member, const struct command *command)
 	if (!*refused)
 		log_line(LOG_INFO, "member %s refuses WRITE SAME%s of %u bytes: %s", member->label,
 			 command->unmaps ? " with UNMAP" : "", command->length_bytes,
-			 command->unmaps ? "zeros are written there, no space is given back"
-					 : "zeros are sent to it as ordinary writes");
+			 command->unmaps ? "zeros are written instead, and no space is released"
+					 : "zeros are sent to it with ordinary writes");
 	*refused = true;
 }

@@ -230,8 +230,9 @@ resolver_wait(const char *portal, uint32_t timeout_ms, struct resolved *out)
 	memset(out, 0, sizeof(*out));
 	resolution = create(portal);
 	if (resolution == NULL || start_thread(resolution) != 0) {
-		fault_errno(&out->fault, -ENOMEM,
-			    "no thread for the lookup: do the name servers answer?");
+		fault_errno(
+			&out->fault, -ENOMEM,
+			"no thread is free for the lookup; see whether the name servers answer");
 		free(resolution);
 		return;
 	}

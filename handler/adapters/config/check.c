@@ -63,7 +63,7 @@ check_mode(const char *path, struct config_faults *faults)
 		config_fault_add(faults, 0, "", "chown root it", "it does not belong to root");
 	if (status.st_mode & 022)
 		config_fault_add(faults, 0, "", "chmod 600 it",
-				 "others than its owner can write it, mode %04o",
+				 "users other than its owner can write it, mode %04o",
 				 status.st_mode & 07777);
 }
 
@@ -75,7 +75,8 @@ check_chap_file(const char *path, int line, struct config_faults *faults)
 
 	if (line > 0 && path[0] != '\0' && iscsi_credentials_read(path, &credentials, &why) != 0)
 		config_fault_add(faults, line, "chap_file",
-				 "line 1 the user, line 2 the secret; owned by root, mode 0600",
+				 "write the user on line 1 and the secret on line 2; the file must "
+				 "belong to root and have mode 0600",
 				 "%.*s: %s", text_fit(path, 300), path, why.message);
 	explicit_bzero(&credentials, sizeof(credentials));
 }
@@ -106,7 +107,7 @@ check_gateway(struct check *check)
 	if (gateway->config.command[0] != '\0' && access(gateway->config.command, X_OK) != 0)
 		config_fault_add(
 			faults, line_of("command", gateway_keys, gateway_key_count, gateway->lines),
-			"command", "name a program that is there, by its whole path",
+			"command", "name an existing program by its absolute path",
 			"%.*s can't be run: %s", text_fit(gateway->config.command, 300),
 			gateway->config.command, strerror(errno));
 	config_faults_sort(faults);
@@ -132,17 +133,17 @@ check_device(const struct check *check, int index, int d, struct config_faults *
 		for (int o = 0; o < other->device_count && i != index; o++) {
 			if (device_address_overlap(device, &other->devices[o]))
 				config_fault_add(faults, file->device_lines[d], "member",
-						 "take it out of one of them",
-						 "%.300s is a member of volume %s as well", text,
+						 "remove it from one of them",
+						 "%.300s is also a member of volume %s", text,
 						 check->names[i]);
 		}
 	}
 	for (int i = 0; i < check->gateway->config.pool.count; i++) {
 		if (device_address_overlap(device, &check->gateway->config.pool.spares[i].device))
 			config_fault_add(faults, file->device_lines[d], "member",
-					 "take it out of one of them: one that a volume lists is "
-					 "never taken as a spare",
-					 "%.300s is one of the gateway's spares as well", text);
+					 "remove it from one of them; a device of a volume is "
+					 "never used as a spare",
+					 "%.300s is also a spare of the gateway", text);
 	}
 }
 
@@ -160,8 +161,8 @@ check_volume(struct check *check, int index, struct config_faults *faults)
 		if (i != index && memcmp(config->uuid, none, 16) != 0 &&
 		    memcmp(config->uuid, check->volumes[i]->config.uuid, 16) == 0)
 			config_fault_add(faults, file->lines[0], "uuid",
-					 "remove the one that is a copy", "volume %s has the same",
-					 check->names[i]);
+					 "remove the file that is a copy",
+					 "volume %s has the same UUID", check->names[i]);
 	}
 	for (int d = 0; d < config->device_count; d++)
 		check_device(check, index, d, faults);

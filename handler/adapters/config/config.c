@@ -202,7 +202,7 @@ volume_config_complain(void)
 			gateway_file_free(gateway);
 		config_faults_tell(faults, gateway->path, -EINVAL, &fault);
 		if (faults->count > 0)
-			log_line(LOG_ERR, "%s; what is wrong there is taken as its default",
+			log_line(LOG_ERR, "%s; for keys with faults the defaults apply",
 				 fault.message);
 	}
 	free(faults);
@@ -243,9 +243,10 @@ config_lock(const char *name, struct fault *fault)
 	if (fd >= 0)
 		close(fd);
 	if (error == -EAGAIN)
-		return fault_errno(fault, error,
-				   "another program has had %s/%s for %d s (fuser -v shows which)",
-				   run_dir(), name, CONFIG_LOCK_MS_MAX / 1000);
+		return fault_errno(
+			fault, error,
+			"another program has held the lock %s/%s for %d s; fuser -v shows which",
+			run_dir(), name, CONFIG_LOCK_MS_MAX / 1000);
 	return fault_errno(fault, error, "%s/%s can't be locked: %s", run_dir(), name,
 			   strerror(-error));
 }

@@ -97,8 +97,8 @@ gateway_file_parse(const char *text, size_t length, struct gateway_file *out,
 	config_text_free(&parsed);
 	if (volumes->sync_rate_min > volumes->sync_rate_max) {
 		config_fault_add(faults, 0, "sync_rate_min",
-				 "choose a minimum that is not above the maximum",
-				 "in [volumes] it is above sync_rate_max");
+				 "choose sync_rate_min not above sync_rate_max",
+				 "sync_rate_min in [volumes] is above sync_rate_max");
 		if (faults->count > 0)
 			snprintf(faults->list[faults->count - 1].section,
 				 sizeof(faults->list[0].section), COMMON);
@@ -126,7 +126,7 @@ gateway_file_read(struct gateway_file *out, struct config_faults *faults)
 	} else if (error == -ENOENT) {
 		error = 0;
 	} else {
-		config_fault_add(faults, 0, "", "correct its permissions, its length or the disk",
+		config_fault_add(faults, 0, "", "check its permissions, its length and the disk",
 				 "it can't be read: %s", strerror(-error));
 	}
 	if (error != 0)
@@ -272,8 +272,8 @@ gateway_spares_write(const struct spare_pool *pool, struct fault *fault)
 		error = config_file_replace(config_dir(), gateway_name, file->text);
 	if (error != 0)
 		fault_errno(fault, error, "%s/%s: %s", config_dir(), gateway_name,
-			    error == -EINVAL ? "can't be changed as it is written; write [spares] "
-					       "and one spare a line, as iraid.conf(5) shows"
+			    error == -EINVAL ? "can't be changed in its present form; write "
+					       "[spares] and one spare a line, as in iraid.conf(5)"
 					     : strerror(-error));
 	if (file)
 		gateway_file_free(file);

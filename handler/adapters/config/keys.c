@@ -138,17 +138,17 @@ unknown_key(const struct config_item *item, const struct config_sink *sink, bool
 	char remedy[320];
 
 	if (!section_known) {
-		snprintf(remedy, sizeof(remedy), "the sections are %s; iraid.conf(5)",
+		snprintf(remedy, sizeof(remedy), "write one of the sections %s; see iraid.conf(5)",
 			 sink->sections);
 		config_fault_add(faults, item->line, item->key, remedy,
 				 "section [%.64s] is not known", item->section);
 		return;
 	}
-	snprintf(remedy, sizeof(remedy), "iraid.conf(5) has all keys");
+	snprintf(remedy, sizeof(remedy), "iraid.conf(5) lists all keys");
 	for (int t = 0; t < CONFIG_TABLES && sink->tables[t].keys; t++) {
 		for (int i = 0; i < sink->tables[t].count; i++) {
 			if (nearly(item->key, sink->tables[t].keys[i].name))
-				snprintf(remedy, sizeof(remedy), "is it %s?",
+				snprintf(remedy, sizeof(remedy), "did you mean %s?",
 					 sink->tables[t].keys[i].name);
 		}
 	}
@@ -185,13 +185,14 @@ read_item(const struct config_item *item, const struct config_key *key, void *ba
 	const char *hash = strpbrk(item->value, "#;");
 
 	if (line && *line > 0 && !config_key_repeated(key)) {
-		config_fault_add(faults, item->line, key->name, "take one of them out",
-				 "it is there twice, first in line %d", *line);
+		config_fault_add(faults, item->line, key->name, "remove one of them",
+				 "it occurs twice, first in line %d", *line);
 		return;
 	}
 	if (item->value[0] == '\0') {
 		config_fault_add(faults, item->line, key->name,
-				 "put # in front to have the default", "it has no value");
+				 "give it a value, or put # in front for the default",
+				 "it has no value");
 	} else if (hash && hash > item->value && (hash[-1] == ' ' || hash[-1] == '\t')) {
 		config_fault_add(faults, item->line, key->name,
 				 "give the comment a line of its own",

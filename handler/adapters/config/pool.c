@@ -56,11 +56,11 @@ spare_pool_add(const struct pool_spare *spare, struct fault *fault)
 	else if (lock >= 0)
 		error = spare_pool_read(pool, fault);
 	if (error >= 0 && spare_pool_find(pool, &spare->device) >= 0) {
-		error = fault_errno(fault, -EEXIST, "%s is a spare of the gateway already",
+		error = fault_errno(fault, -EEXIST, "%s is already a spare of the gateway",
 				    spare->device.address.portal);
 	} else if (error >= 0 && pool->count == SPARE_POOL_MAX) {
 		error = fault_errno(fault, -ENOSPC,
-				    "the gateway has %d spares, more are not possible",
+				    "the gateway has %d spares, which is the maximum",
 				    SPARE_POOL_MAX);
 	} else if (error >= 0) {
 		pool->spares[pool->count++] = *spare;

@@ -211,7 +211,7 @@ characters_are_fit(const char *text, size_t length, struct config_faults *faults
 			line++;
 		if ((c < 0x20 && c != '\n' && c != '\t' && c != '\r') || c == 0x7f) {
 			config_fault_add(faults, line, "", "write the file as plain text in UTF-8",
-					 "there is a control character, byte 0x%02x", c);
+					 "it has a control character, byte 0x%02x", c);
 			return false;
 		}
 	}
@@ -281,7 +281,7 @@ read_heading(struct reader *reader, const char *start, const char *end)
 	if (bracket && !fit)
 		config_fault_add(
 			reader->faults, reader->line, "",
-			"iraid.conf(5) has all sections; what stands below it is passed over",
+			"iraid.conf(5) lists all sections; the lines of this section are ignored",
 			"section [%.*s] is not known",
 			text_fit(name, name_end - name < 64 ? (int)(name_end - name) : 64), name);
 	else if (bracket != end - 1)
@@ -338,7 +338,7 @@ read_key(struct reader *reader, const char *start, const char *end)
 	}
 	key_end = trimmed_end(start, equals);
 	if (key_end == start) {
-		config_fault_add(reader->faults, reader->line, "", "write it as \"key = value\"",
+		config_fault_add(reader->faults, reader->line, "", "write key = value",
 				 "there is no key in front of =");
 		return 0;
 	}

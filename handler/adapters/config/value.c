@@ -142,7 +142,7 @@ read_time(const struct config_key *key, const char *text, uint64_t factor, uint3
 	if (!read_with_unit(text, time_units, &milliseconds))
 		return wrong(fault, "write 500ms, 5s, 2min, 1h or 1d", text, "is not a time");
 	if (milliseconds % factor != 0)
-		return wrong(fault, "write it in seconds, for example 5s", text,
+		return wrong(fault, "write whole seconds, for example 5s", text,
 			     "is not a whole number of seconds");
 	if (!within(key, milliseconds, factor, text, fault))
 		return false;
@@ -157,8 +157,8 @@ read_rate(const struct config_key *key, const char *text, uint64_t *out, struct 
 
 	if (!read_with_unit(text, size_units, &bytes))
 		return wrong(fault,
-			     "write bytes a second, or a number with K, M, G or T (1024 times more "
-			     "each), for example 10M",
+			     "write bytes a second, or a number with K, M, G or T (powers of "
+			     "1024), for example 10M",
 			     text, "is not a rate");
 	if (!within(key, bytes, 1, text, fault))
 		return false;
@@ -203,7 +203,7 @@ read_uuid(const char *text, uint8_t out[16], struct config_fault *fault)
 	uint8_t uuid[16];
 
 	if (uuid_parse(text, uuid) != 0 || uuid_is_null(uuid))
-		return wrong(fault, "iraid examine MEMBER shows the one of the superblocks", text,
+		return wrong(fault, "iraid examine MEMBER shows the UUID in the superblocks", text,
 			     "is not a UUID");
 	memcpy(out, uuid, 16);
 	return true;
@@ -232,7 +232,7 @@ read_path(const char *text, char out[PATH_MAX], struct config_fault *fault)
 	bool none = strcmp(text, "none") == 0;
 
 	if (!none && text[0] != '/')
-		return wrong(fault, "give the whole path, from /, or none", text,
+		return wrong(fault, "write an absolute path, or none", text,
 			     "is not an absolute path");
 	if (strlen(text) >= PATH_MAX)
 		return wrong(fault, "choose a shorter path", text, "is too long");
@@ -258,7 +258,8 @@ read_device(const char *text, struct volume_config *config, struct config_fault 
 	if (volume_config_find(config, &device) >= 0)
 		return wrong(fault, "name each LUN once", text, "is there twice");
 	if (config->device_count == SLOTS_MAX)
-		return wrong(fault, "take some out", text, "is one more than a volume can have");
+		return wrong(fault, "take some out", text,
+			     "is one device more than a volume can have");
 	config->devices[config->device_count++] = device;
 	return true;
 }
@@ -290,16 +291,17 @@ read_spare(const char *text, struct spare_pool *pool, struct config_fault *fault
 	    text[length + (size_t)used] != '\0' || size < LAYOUT_MEMBER_BYTES_MIN ||
 	    size > INT64_MAX || (block != 512 && block != 4096))
 		return wrong(fault,
-			     "take the line out and run: iraid add-spare --gateway DEVICE, which "
-			     "measures it",
+			     "remove the line and run iraid add-spare --gateway DEVICE, which "
+			     "measures the LUN",
 			     text,
-			     "does not end with size=BYTES block=512 or block=4096, as they are");
+			     "does not end with size=BYTES block=512 or size=BYTES block=4096");
 	for (int i = 0; i < pool->count; i++) {
 		if (device_address_same(&pool->spares[i].device, &spare.device))
 			return wrong(fault, "name each LUN once", device, "is there twice");
 	}
 	if (pool->count == SPARE_POOL_MAX)
-		return wrong(fault, "take some out", device, "is one more than a gateway can have");
+		return wrong(fault, "take some out", device,
+			     "is one spare more than a gateway can have");
 	spare.size_bytes = size;
 	spare.block_bytes = block;
 	pool->spares[pool->count++] = spare;
@@ -327,8 +329,8 @@ read_mail(const char *text, struct gateway_config *config, struct config_fault *
 	if (!good)
 		return wrong(fault, "write NAME@HOST, one a line", text, "is not a mail address");
 	if (config->mail_count == GATEWAY_MAILS_MAX)
-		return wrong(fault, "mail to a list, or take some out", text,
-			     "is one address more than can be");
+		return wrong(fault, "use a mailing list, or remove some addresses", text,
+			     "is one address more than allowed");
 	snprintf(config->mail[config->mail_count++], sizeof(config->mail[0]), "%s", text);
 	return true;
 }
@@ -352,9 +354,10 @@ read_address(const char *text, char out[64], struct config_fault *fault)
 	struct in6_addr binary;
 
 	if (inet_pton(AF_INET, text, &binary) != 1 && inet_pton(AF_INET6, text, &binary) != 1)
-		return wrong(fault,
-			     "write one of this machine's, for example 127.0.0.1, ::1 or 0.0.0.0",
-			     text, "is not an IP address");
+		return wrong(
+			fault,
+			"write an address of this machine, for example 127.0.0.1, ::1 or 0.0.0.0",
+			text, "is not an IP address");
 	snprintf(out, 64, "%s", text);
 	return true;
 }

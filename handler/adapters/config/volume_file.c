@@ -86,7 +86,7 @@ check_rates(struct volume_file *file, struct config_faults *faults)
 		config_value_format(&volume_keys[min], config, least);
 		config_value_format(&volume_keys[max], config, most);
 		config_fault_add(faults, file->lines[min], "sync_rate_min",
-				 "choose a minimum that is not above the maximum",
+				 "choose sync_rate_min not above sync_rate_max",
 				 "%.40s is above sync_rate_max, %.40s", least, most);
 	}
 }
@@ -103,7 +103,8 @@ check_whole(struct volume_file *file, struct config_faults *faults)
 			config_fault_add(
 				faults, 0, volume_keys[i].name,
 				volume_keys[i].kind == CONFIG_UUID
-					? "take the one of the superblocks: iraid examine MEMBER"
+					? "write the UUID in the superblocks: iraid examine MEMBER "
+					  "shows it"
 					: "write a line \"member = PORTAL/IQN/LUN\" for each, "
 					  "below [volume]",
 				"it is missing");
@@ -112,8 +113,8 @@ check_whole(struct volume_file *file, struct config_faults *faults)
 		bad_member |= strcmp(faults->list[i].key, "member") == 0;
 	if (file->lines[members] != 0 && config->device_count < 2 && !bad_member)
 		config_fault_add(faults, file->lines[members], "member",
-				 "write a line for each of them",
-				 "a volume has 2 members at least, here is %d",
+				 "write a line for each member",
+				 "a volume needs 2 members or more, the file has %d",
 				 config->device_count);
 	check_rates(file, faults);
 }
@@ -183,13 +184,13 @@ read_text(const char *name, struct volume_file *out, struct config_faults *fault
 		if (error == 0 && faults->count > 0)
 			error = -EINVAL;
 	} else if (error == -ENOENT) {
-		config_fault_add(faults, 0, "", "'iraid list' shows those there are",
-				 "there is no volume \"%s\", no such file", name);
+		config_fault_add(faults, 0, "", "iraid list shows all volumes",
+				 "there is no volume \"%s\": the file does not exist", name);
 	} else if (error == -EFBIG) {
 		config_fault_add(faults, 0, "", "make it shorter", "it is longer than %u bytes",
 				 CONFIG_FILE_BYTES_MAX);
 	} else if (error != -ENOMEM) {
-		config_fault_add(faults, 0, "", "correct its permissions or the disk",
+		config_fault_add(faults, 0, "", "check its permissions and the disk",
 				 "it can't be read: %s", strerror(-error));
 	}
 	free(defaults);
@@ -491,8 +492,8 @@ volume_config_write(const struct volume_config *config, struct fault *fault)
 			config_faults_tell(&edit->faults, edit->now.path, error, fault);
 		else if (error == -EINVAL)
 			fault_errno(fault, error,
-				    "%s%s can't be changed as it is written; write one section "
-				    "[volume] with one key a line, as iraid.conf(5) shows",
+				    "%s%s can't be changed in its present form; write one section "
+				    "[volume] with one key a line, as in iraid.conf(5)",
 				    config->name, VOLUME_SUFFIX);
 	}
 	if (error == 0)
@@ -514,9 +515,10 @@ volume_config_create(const struct volume_config *config, struct fault *fault)
 	else if (lock < 0)
 		error = lock;
 	if (error == 0 || error == -EINVAL)
-		error = fault_errno(fault, -EEXIST,
-				    "there is already a volume \"%s\"; it was made meanwhile",
-				    config->name);
+		error = fault_errno(
+			fault, -EEXIST,
+			"there is already a volume \"%s\"; another command has just made it",
+			config->name);
 	else if (error == -ENOENT)
 		error = volume_config_write(config, fault);
 	if (lock >= 0)

@@ -124,15 +124,15 @@ range_fault(const struct admin_session *session, uint64_t offset_bytes, size_t l
 	admin_label(session, label);
 	if (device->device_type != 0)
 		return fault_set(fault, FAULT_UNFIT, "choose a LUN that is a disk",
-				 "%s is no disk but a %s", label,
+				 "%s is not a disk but a %s", label,
 				 scsi_device_type_name(device->device_type));
 	if (offset_bytes % device->block_bytes != 0 || length % device->block_bytes != 0 ||
 	    offset_bytes > device->capacity_bytes || length > device->capacity_bytes - offset_bytes)
-		return fault_set(
-			fault, FAULT_INVALID, "ask for whole blocks inside the LUN",
-			"%s: %zu bytes at %llu are not whole blocks of %u inside its %llu bytes",
-			label, length, (unsigned long long)offset_bytes, device->block_bytes,
-			(unsigned long long)device->capacity_bytes);
+		return fault_set(fault, FAULT_INVALID, "ask for whole blocks inside the LUN",
+				 "%s: %zu bytes at offset %llu are not whole blocks of %u bytes "
+				 "within its %llu bytes",
+				 label, length, (unsigned long long)offset_bytes,
+				 device->block_bytes, (unsigned long long)device->capacity_bytes);
 	return true;
 }
 
@@ -166,15 +166,15 @@ io_result(struct admin_session *session, const struct scsi_task *task, enum scsi
 	if (verdict == SCSI_OK && task->residual_status == SCSI_RESIDUAL_NO_RESIDUAL)
 		return true;
 	if (verdict == SCSI_OK)
-		return fault_set(fault, FAULT_IO, "look into the target's log",
-				 "%s: %s at %llu was cut short", label, name,
+		return fault_set(fault, FAULT_IO, "see the target's log",
+				 "%s: %s at offset %llu transferred too few bytes", label, name,
 				 (unsigned long long)offset_bytes);
 	if (verdict == SCSI_TAKEN)
 		return in_use(session, fault);
 	if (verdict == SCSI_PROTECTED)
 		return fault_set(fault, FAULT_UNFIT, "allow this initiator to write on the target",
 				 "%s is read-only", label);
-	return fault_set(fault, FAULT_IO, "look into the target's log", "%s: %s at %llu failed: %s",
+	return fault_set(fault, FAULT_IO, "see the target's log", "%s: %s at %llu failed: %s",
 			 label, name, (unsigned long long)offset_bytes, text);
 }
 
@@ -241,7 +241,7 @@ synchronize(struct admin_session *session, struct fault *fault)
 	if (verdict == SCSI_TAKEN)
 		return in_use(session, fault);
 	scsi_describe(&session->request.task, session->status, text, sizeof(text));
-	return fault_set(fault, FAULT_IO, "look into the target's log",
+	return fault_set(fault, FAULT_IO, "see the target's log",
 			 "%s: SYNCHRONIZE CACHE failed: %s", admin_label(session, label), text);
 }
 

@@ -92,10 +92,10 @@ discover(struct admin_session *session, struct discovery *discovery, struct faul
 		return fault_set(fault, FAULT_INTERNAL, "free some memory", "out of memory");
 	case -EPROTO:
 	case -EMSGSIZE:
-		return fault_set(fault, FAULT_LOGIN, "look into the target's log",
+		return fault_set(fault, FAULT_LOGIN, "see the target's log",
 				 "portal %s: discovery failed: its answer %s",
 				 session->address.portal,
-				 error == -EPROTO ? "makes no sense" : "has no end");
+				 error == -EPROTO ? "is invalid" : "has no end");
 	default:
 		return admin_ended(session, error, "the discovery", fault);
 	}
@@ -143,8 +143,8 @@ report_luns(struct admin_session *session, unsigned int *luns, int max, int *cou
 		return true;
 	*count = 0;
 	scsi_describe(&session->request.task, session->status, text, sizeof(text));
-	return fault_set(fault, FAULT_IO, "look into the target's log",
-			 "%s: REPORT LUNS failed: %s", admin_label(session, label), text);
+	return fault_set(fault, FAULT_IO, "see the target's log", "%s: REPORT LUNS failed: %s",
+			 admin_label(session, label), text);
 }
 
 bool

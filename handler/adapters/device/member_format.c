@@ -86,7 +86,8 @@ members_unprobe(struct member_work *members, int count)
 		members[i].probed = false;
 		if (!admin_write(members[i].session, LAYOUT_SUPERBLOCK_B_OFFSET,
 				 members[i].copies.bytes[1], LAYOUT_SUPERBLOCK_BYTES, &fault))
-			log_line(LOG_ERR, "%s: 4096 bytes at %u could not be put back: %s",
+			log_line(LOG_ERR,
+				 "%s: the old 4096 bytes at offset %u could not be restored: %s",
 				 members[i].label, LAYOUT_SUPERBLOCK_B_OFFSET, fault.message);
 	}
 }
@@ -119,8 +120,8 @@ check_mark(struct member_work *members, int count, int index, struct fault *faul
 				 members[i].label);
 	}
 	return fault_set(fault, FAULT_IO,
-			 "check the target's storage, and that nobody else writes to it",
-			 "%s does not return what was just written to it", members[index].label);
+			 "check the target's storage, and that no other initiator writes to it",
+			 "%s returns other data than was just written", members[index].label);
 }
 
 bool

@@ -66,8 +66,7 @@ timed_out(const struct admin_session *session, const char *name, struct fault *f
 	char label[MEMBER_ADDRESS_MAX];
 
 	return fault_set(fault, FAULT_UNREACHABLE,
-			 "is the address right, does the target still answer, and does no firewall "
-			 "drop packets?",
+			 "check the address, the target, and firewalls that drop packets",
 			 "%s: no answer within %u ms, in %s", admin_label(session, label),
 			 session->timeout_ms, name);
 }
@@ -77,22 +76,20 @@ disconnected(const struct admin_session *session, const char *name, struct fault
 {
 	char label[MEMBER_ADDRESS_MAX];
 
-	return fault_set(fault, FAULT_UNREACHABLE,
-			 "look into the target's log; is it shutting down?",
+	return fault_set(fault, FAULT_UNREACHABLE, "see the target's log; it may be shutting down",
 			 "%s: the connection ended during %s", admin_label(session, label), name);
 }
 
 static bool
 no_connection(const struct admin_session *session, int error, struct fault *fault)
 {
-	const char *remedy = "is the network up, and is there a route to the target?";
+	const char *remedy = "check the network and the route to the target";
 
 	if (error == ECONNREFUSED)
-		remedy = "is the target running, and does it listen on this port? ('ss -ltn' on "
-			 "the target)";
+		remedy = "check that the target runs and listens on this port (ss -ltn on the "
+			 "target)";
 	else if (error == ETIMEDOUT)
-		remedy = "is the address right, is the target up, and does no firewall drop "
-			 "packets?";
+		remedy = "check the address, the target, and firewalls that drop packets";
 	return fault_set(fault, FAULT_UNREACHABLE, remedy, "portal %s: %s", session->address.portal,
 			 error == ECONNREFUSED ? "connection refused" : strerror(error));
 }
@@ -212,8 +209,8 @@ login_refused(const struct admin_session *session, struct fault *fault)
 		snprintf(remedy, sizeof(remedy),
 			 session->chap ? "compare user and secret in the CHAP file with the "
 					 "account on the target (user \"%s\")"
-				       : "the target wants CHAP: give a file with user and secret "
-					 "(--chap-file)%.0s",
+				       : "the target requires CHAP: give a file with user and "
+					 "secret (--chap-file)%.0s",
 			 session->credentials.user);
 		break;
 	case LOGIN_AUTHORIZATION:
@@ -231,7 +228,7 @@ login_refused(const struct admin_session *session, struct fault *fault)
 		return disconnected(session, "the login", fault);
 	case LOGIN_REFUSED:
 	case LOGIN_TARGET_TROUBLE:
-		snprintf(remedy, sizeof(remedy), "look into the target's log");
+		snprintf(remedy, sizeof(remedy), "see the target's log");
 		break;
 	}
 	return fault_set(fault, FAULT_LOGIN, remedy, "%s: %s", admin_label(session, label), text);
@@ -261,8 +258,8 @@ make_context(struct admin_session *session, const struct iscsi_credentials *cred
 		return fault_set(
 			fault, FAULT_INVALID,
 			"give an initiator name, for example iqn.2026-01.org.example:gateway",
-			"no iSCSI session could be made: the initiator name is empty, or memory is "
-			"short");
+			"no iSCSI session could be made: the initiator name is empty, or there is "
+			"no memory");
 	return true;
 }
 
@@ -318,8 +315,8 @@ take_socket(struct admin_session *session, struct fault *fault)
 
 	admin_label(session, label);
 	if (!session->login.complete)
-		return fault_set(fault, FAULT_LOGIN, "look into the target's log",
-				 "%s: its answers to the login could not be followed", label);
+		return fault_set(fault, FAULT_LOGIN, "see the target's log",
+				 "%s: its answers to the login are not understood", label);
 	session->fd = iscsi_login_take_socket(session->context);
 	if (session->fd < 0)
 		return fault_set(fault, FAULT_INTERNAL, "raise the limit of open files",
@@ -372,8 +369,9 @@ connect_and_log_in(struct admin_session *session, const struct iscsi_credentials
 		snprintf(portal, sizeof(portal), "%s", iscsi_get_target_address(session->context));
 		portal[strcspn(portal, ",")] = '\0';
 	}
-	return fault_set(fault, FAULT_LOGIN, "look into the target's configuration of redirections",
-			 "portal %s sends us from portal to portal", session->address.portal);
+	return fault_set(fault, FAULT_LOGIN, "check the target's configuration of redirections",
+			 "portal %s redirects logins from portal to portal without end",
+			 session->address.portal);
 }
 
 void

@@ -27,14 +27,14 @@ print_usage(FILE *out)
 		"Serve volumes and the control socket without tcmu-runner.\n"
 		"\n"
 		"  --socket PATH  serve PATH instead of IRAID_SOCKET or /run/iraid/control.sock\n"
-		"  --start-all    start all volumes whose configuration has \"enabled\": true\n"
-		"  --check-config say what is wrong in the configuration, or in a volume's; exit "
-		"status 1 if anything is\n"
-		"  --print-config print what holds for the gateway, or a volume, as JSON\n"
+		"  --start-all    start all volumes whose file does not have enabled = no\n"
+		"  --check-config list the faults of all files, or of a volume's; exit status 1 if "
+		"there is a fault\n"
+		"  --print-config print the settings of the gateway, or of a volume, as JSON\n"
 		"  --print-config-keys      print all keys, as JSON\n"
 		"  --print-config-template  print a gateway.conf with every key explained\n"
 		"  --version      print the version\n"
-		"  --help         print this\n");
+		"  --help         print this text\n");
 }
 
 static int

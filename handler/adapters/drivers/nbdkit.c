@@ -54,7 +54,7 @@ iraid_config(const char *key, const char *value)
 						    : NULL;
 
 	if (!text) {
-		nbdkit_error("unknown parameter '%s'; there are volume=NAME and control=PATH", key);
+		nbdkit_error("unknown parameter '%s'; write volume=NAME or control=PATH", key);
 		return -1;
 	}
 	free(*text);

@@ -222,17 +222,16 @@ try_acquire(struct device *device)
 	if (error == 0 &&
 	    memcmp(volume_uuid(device->volume), device->uuid, sizeof(device->uuid)) != 0) {
 		volume_release(device->volume);
-		error = fault_errno(&fault, -ESTALE,
-				    "volume \"%s\" is another one than when the LUN was made: make "
-				    "the LUN again",
-				    device->name);
+		error = fault_errno(
+			&fault, -ESTALE,
+			"volume \"%s\" is not the one for which the LUN was made: export it again",
+			device->name);
 	}
 	pthread_setcancelstate(cancel_state, NULL);
 	if (error == 0)
 		return;
 	if (device->retry_ms == 0) /* once, not for every command */
-		tcmu_dev_err(device->tcmu, "%s; it is tried again as commands come\n",
-			     fault.message);
+		tcmu_dev_err(device->tcmu, "%s; each command tries again\n", fault.message);
 	device->volume = NULL;
 	device->retry_ms = now_ms + RETRY_MS;
 }
@@ -258,8 +257,8 @@ readiness(struct device *device, struct volume_brief *brief)
 		return brief->state == VOLUME_ASSEMBLING ? ASC_BECOMING_READY : 0;
 	if (!device->unfit_logged)
 		tcmu_dev_err(device->tcmu,
-			     "the LUN has %llu bytes in blocks of %u, volume %s only %llu in "
-			     "blocks of %u: make the LUN again with the volume's size\n",
+			     "the LUN has %llu bytes in blocks of %u, but volume %s has %llu in "
+			     "blocks of %u: export it again with the volume's size\n",
 			     (unsigned long long)lun_bytes, lun_block_bytes, device->name,
 			     (unsigned long long)brief->size_bytes, brief->block_bytes);
 	device->unfit_logged = true;
@@ -668,8 +667,8 @@ resize(struct device *device, uint64_t wanted_bytes)
 
 	if (wanted < lun_bytes) {
 		tcmu_dev_err(tcmu,
-			     "the LUN of volume %s has %llu bytes and can't shrink to %llu, for "
-			     "initiators may have data there: copy it to a smaller volume\n",
+			     "the LUN of volume %s has %llu bytes and can't shrink to %llu, "
+			     "because that could destroy data: copy it to a smaller volume\n",
 			     device->name, lun_bytes, wanted);
 		return -EINVAL;
 	}
@@ -682,15 +681,15 @@ resize(struct device *device, uint64_t wanted_bytes)
 	}
 	if (volume_bytes == 0) {
 		tcmu_dev_err(tcmu,
-			     "the LUN of volume %s can't grow to %llu bytes, as the volume is not "
-			     "assembled: see iraid status %s, then run iraid grow %s\n",
+			     "the LUN of volume %s can't grow to %llu bytes, because the volume is "
+			     "not assembled: see iraid status %s, then run iraid grow %s\n",
 			     device->name, wanted, device->name, device->name);
 		return -EAGAIN;
 	}
 	if (wanted > volume_bytes) {
 		tcmu_dev_err(tcmu,
-			     "the LUN of volume %s can't grow to %llu bytes, the volume has %llu: "
-			     "make its members larger, then run iraid grow %s\n",
+			     "the LUN of volume %s can't grow to %llu bytes, because the volume "
+			     "has %llu: enlarge its members, then run iraid grow %s\n",
 			     device->name, wanted, volume_bytes, device->name);
 		return -ENOSPC;
 	}
@@ -718,9 +717,8 @@ reconfigure_lun(struct tcmu_device *tcmu, struct tcmulib_cfg_info *info)
 		return resize(device, info->data.dev_size);
 	case TCMULIB_CFG_WRITE_CACHE:
 		if (!info->data.write_cache)
-			tcmu_dev_info(tcmu, "emulate_write_cache=0 changes nothing: whether data "
-					    "is volatile is decided by the members, so WCE stays "
-					    "1\n");
+			tcmu_dev_info(tcmu, "emulate_write_cache=0 has no effect: the members "
+					    "decide whether data is volatile, so WCE stays 1\n");
 		return 0;
 	}
 	return -EOPNOTSUPP;

@@ -51,13 +51,13 @@ bracketed_fault(const char *text, size_t length, size_t *host_length)
 		return "the IPv6 address has no closing bracket";
 	*host_length = (size_t)(close - text) + 1;
 	if (*host_length <= 3 || memchr(text, ':', *host_length) == NULL)
-		return "between the brackets there is no IPv6 address";
+		return "the text in brackets is not an IPv6 address";
 	for (size_t i = 1; i + 1 < *host_length && text[i] != '%'; i++) {
 		if (!isxdigit((unsigned char)text[i]) && text[i] != ':' && text[i] != '.')
-			return "between the brackets there is no IPv6 address";
+			return "the text in brackets is not an IPv6 address";
 	}
 	if (!all_in(text + 1, *host_length - 2, ":.%-_"))
-		return "between the brackets there is no IPv6 address";
+		return "the text in brackets is not an IPv6 address";
 	return NULL;
 }
 
@@ -71,11 +71,11 @@ plain_fault(const char *text, size_t length, size_t *host_length)
 		   length - *host_length - (colon != NULL)))
 		return "an IPv6 address must be in brackets";
 	if (*host_length == 0)
-		return "the portal names no host";
+		return "the portal has no host";
 	if (*host_length > HOST_MAX)
 		return "the host name is longer than 253 characters";
 	if (!all_in(text, *host_length, ".-_") || text[0] == '-')
-		return "the host name holds characters that host names can't have";
+		return "the host name has characters that are not allowed";
 	return NULL;
 }
 
@@ -119,7 +119,7 @@ parse_iqn(const char *text, size_t length, char *out)
 		unsigned char c = (unsigned char)text[i];
 
 		if (c <= ' ' || c == 0x7f)
-			return "the target's name holds a space or a control character";
+			return "the target's name has a space or a control character";
 	}
 	memcpy(out, text, length);
 	out[length] = '\0';
@@ -163,7 +163,7 @@ member_address_parse(const char *text, struct member_address *out, struct fault 
 	if (wrong == NULL)
 		wrong = parse_iqn(first + 1, (size_t)(last - first - 1), address.iqn);
 	if (wrong == NULL && strchr(address.iqn, '/') != NULL)
-		wrong = "a member is PORTAL/IQN/LUN: there is a '/' too many";
+		wrong = "a member is PORTAL/IQN/LUN: there is one '/' too many";
 	if (wrong == NULL)
 		wrong = parse_lun(last + 1, &address.lun);
 	if (wrong != NULL)
@@ -190,7 +190,7 @@ device_address_parse(const char *text, struct device_address *out, struct fault 
 
 	/* By its first portal it is a member as any other. */
 	if (first + strlen(rest) >= sizeof(one))
-		return fault_errno(fault, -EINVAL, "longer than a member's name can be");
+		return fault_errno(fault, -EINVAL, "the member's name is too long");
 	memcpy(one, text, first);
 	strcpy(one + first, rest);
 	if (member_address_parse(one, &device.address, fault) != 0)
@@ -272,7 +272,7 @@ secrets_file_fault(int fd)
 	if (status.st_uid != 0)
 		return "the secrets file does not belong to root (chown root)";
 	if ((status.st_mode & 077) != 0)
-		return "the secrets file is open to group or others (chmod 600)";
+		return "group or others can access the secrets file (chmod 600)";
 	return NULL;
 }
 
@@ -331,7 +331,7 @@ iscsi_credentials_read(const char *path, struct iscsi_credentials *out, struct f
 		return fault_errno(fault, -error, "the secrets file can't be read");
 	text[length] = '\0';
 	if (length == SECRETS_FILE_MAX)
-		wrong = "the secrets file is longer than two lines can be";
+		wrong = "the secrets file is too long for two lines";
 	else if (memchr(text, '\0', (size_t)length) != NULL)
 		wrong = "the secrets file is not text";
 	else

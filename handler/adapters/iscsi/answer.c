@@ -25,13 +25,13 @@ answer_data_header(struct iscsi_connection *connection)
 	struct iscsi_task *task = task_of_tag(connection, header->tag);
 
 	if (task == NULL || !task->read)
-		return protocol_error(connection, "data that nobody asked for");
+		return protocol_error(connection, "data that was not requested");
 	if (header->sequence != task->sequence)
 		return protocol_error(connection, "a part of a read's data is missing (DataSN)");
 	if (header->offset_bytes != task->moved_bytes)
 		return protocol_error(connection, "a read's data is out of order");
 	if (header->data_bytes > task->length_bytes - task->moved_bytes)
-		return protocol_error(connection, "more data than was asked for");
+		return protocol_error(connection, "more data than was requested");
 	task->sequence++;
 	task->moved_bytes += header->data_bytes;
 	receiver->task = task;
@@ -47,7 +47,7 @@ answer_header(struct iscsi_connection *connection)
 	const struct iscsi_header *header = &connection->receiver.header;
 
 	if (header->data_bytes > DATA_IN_BYTES_MAX)
-		return protocol_error(connection, "a PDU longer than what was agreed");
+		return protocol_error(connection, "a PDU longer than was negotiated");
 	return header->opcode != ISCSI_DATA_IN || answer_data_header(connection);
 }
 
@@ -120,7 +120,7 @@ answer_response(struct iscsi_connection *connection)
 	struct iscsi_task *task = task_of_tag(connection, connection->receiver.header.tag);
 
 	if (task == NULL)
-		protocol_error(connection, "an answer to a command that is not under way");
+		protocol_error(connection, "an answer to a command that is not in flight");
 	else
 		answer_task(connection, task);
 }
@@ -146,7 +146,7 @@ answer_r2t(struct iscsi_connection *connection)
 	} else if (header->wanted_bytes > connection->agreed.max_burst_bytes) {
 		protocol_error(connection, "an R2T beyond MaxBurstLength");
 	} else if (task->r2ts_count == ISCSI_R2TS_MAX) {
-		protocol_error(connection, "too many R2Ts at once");
+		protocol_error(connection, "more R2Ts at a time than was negotiated");
 	} else {
 		at = (task->r2ts_first + task->r2ts_count++) % ISCSI_R2TS_MAX;
 		task->r2ts[at] = (struct iscsi_burst){
@@ -177,7 +177,7 @@ answer_ping(struct iscsi_connection *connection)
 		return; /* it only tells its numbers */
 	answer = urgent_add(connection);
 	if (answer == NULL)
-		protocol_error(connection, "more pings than it takes answers");
+		protocol_error(connection, "more pings than it accepts answers");
 	else
 		iscsi_encode_nop_answer(header, answer);
 }
@@ -188,7 +188,8 @@ answer_management(struct iscsi_connection *connection)
 	const struct iscsi_header *header = &connection->receiver.header;
 
 	if (header->tag != connection->management_tag || header->tag == ISCSI_NO_TAG) {
-		protocol_error(connection, "an answer to a task management that is not under way");
+		protocol_error(connection,
+			       "an answer to a task management request that is not in flight");
 		return;
 	}
 	connection->management_tag = ISCSI_NO_TAG;
@@ -202,7 +203,7 @@ answer_logout(struct iscsi_connection *connection)
 	const struct iscsi_header *header = &connection->receiver.header;
 
 	if (header->tag != connection->logout_tag || header->tag == ISCSI_NO_TAG) {
-		protocol_error(connection, "an answer to a logout that is not under way");
+		protocol_error(connection, "an answer to a logout that is not in flight");
 		return;
 	}
 	connection->logout_tag = ISCSI_NO_TAG;
@@ -286,7 +287,7 @@ answer_whole(struct iscsi_connection *connection)
 				 receiver->header.reason);
 		return;
 	default:
-		protocol_error(connection, "a PDU that has no place after the login");
+		protocol_error(connection, "a PDU that is not allowed after the login");
 		return;
 	}
 }

@@ -207,7 +207,7 @@ iscsi_connection_manage(struct iscsi_connection *connection, enum iscsi_function
 
 	assert(connection->management_tag == ISCSI_NO_TAG);
 	if (header == NULL) {
-		connection_break(connection, -EPROTO, "it sends pings and takes no answers");
+		connection_break(connection, -EPROTO, "it sends pings but accepts no answers");
 		return;
 	}
 	connection->management_tag = next_tag(connection, MANAGEMENT_SLOT);
@@ -226,7 +226,7 @@ iscsi_connection_logout(struct iscsi_connection *connection,
 
 	assert(connection->logout_tag == ISCSI_NO_TAG);
 	if (header == NULL) {
-		connection_break(connection, -EPROTO, "it sends pings and takes no answers");
+		connection_break(connection, -EPROTO, "it sends pings but accepts no answers");
 		return;
 	}
 	connection->logout_tag = next_tag(connection, LOGOUT_SLOT);

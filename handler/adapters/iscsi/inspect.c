@@ -78,9 +78,8 @@ take_capacity(struct inspection *inspection, const struct scsi_request *request)
 	struct scsi_capacity capacity;
 
 	if (!(ten ? scsi_parse_capacity_10 : scsi_parse_capacity_16)(request, &capacity))
-		return unfit(inspection, "look at the LUN on the target",
-			     "the answer to %s makes no sense",
-			     inspect_step_name(inspection->step));
+		return unfit(inspection, "check the LUN on the target",
+			     "the answer to %s is invalid", inspect_step_name(inspection->step));
 	if (capacity.block_bytes != 512 && capacity.block_bytes != 4096)
 		return unfit(inspection, "set it to 512 or 4096 on the target",
 			     "blocks of %u bytes: only 512 and 4096 can be used",
@@ -114,8 +113,7 @@ take_reservations(struct inspection *inspection, const struct scsi_request *requ
 	uint64_t holder;
 
 	if (!scsi_parse_reservation(request, &holder))
-		return unfit(inspection, look_at_log,
-			     "the answer to READ RESERVATION makes no sense");
+		return unfit(inspection, look_at_log, "the answer to READ RESERVATION is invalid");
 	inspection->device.reservations = true;
 	return 0;
 }
@@ -228,17 +226,16 @@ refused(struct inspection *inspection, enum scsi_verdict verdict, const struct s
 	if (verdict == SCSI_NO_LUN)
 		return no_lun(inspection);
 	if (verdict == SCSI_LATER)
-		return unfit(inspection,
-			     "wait until the device is ready, or look at it on the target",
+		return unfit(inspection, "wait until the LUN is ready, or check it on the target",
 			     "the LUN is not ready: %s", text);
 	if (verdict == SCSI_TAKEN) {
 		unfit(inspection, "find out which initiator reserved it",
-		      "in use by another initiator: %s met a reservation conflict", name);
+		      "in use by another initiator: %s ended with a reservation conflict", name);
 		return -EBUSY;
 	}
 	if (verdict == SCSI_ATTENTION || verdict == SCSI_WAS_RESET || verdict == SCSI_ABORTED)
-		return unfit(inspection, look_at_log, "%s meets one unit attention after another",
-			     name);
+		return unfit(inspection, look_at_log,
+			     "%s ends with one unit attention after another", name);
 	if (verdict == SCSI_UNSUPPORTED)
 		return unfit(inspection, look_at_log, "the target refuses %s: %s", name, text);
 	return unfit(inspection, look_at_log, "%s failed: %s", name, text);

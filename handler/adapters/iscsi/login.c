@@ -259,7 +259,8 @@ iscsi_login_judge(const char *error, char *text, size_t text_size)
 		break;
 	}
 	if (status >> 8 == 3) {
-		snprintf(text, text_size, "login refused: the target is in trouble (status %04x)",
+		snprintf(text, text_size,
+			 "login refused: the target reports an error of its own (status %04x)",
 			 status);
 		return LOGIN_TARGET_TROUBLE;
 	}

@@ -117,11 +117,11 @@ iscsi_header_decode(const uint8_t bytes[ISCSI_HEADER_BYTES], struct iscsi_header
 		.counts_stat_sn = true,
 	};
 	if (!decode_kind(bytes, out)) {
-		*fault = "it sent a PDU that no target sends";
+		*fault = "it sent a PDU that targets may not send";
 		return false;
 	}
 	if (out->opcode == ISCSI_R2T && (out->data_bytes != 0 || out->wanted_bytes == 0)) {
-		*fault = "it sent an R2T that makes no sense";
+		*fault = "it sent an invalid R2T";
 		return false;
 	}
 	return true;

@@ -128,7 +128,7 @@ rpc_config_reload(struct rpc_context *context, json_object *params, struct fault
 	else if (good)
 		count = volume_config_list(names, VOLUMES_MAX);
 	if (good && count < 0)
-		good = fault_set(fault, FAULT_INTERNAL, "check that folder's permissions",
+		good = fault_set(fault, FAULT_INTERNAL, "check the permissions of that folder",
 				 "%s/volumes: %s", config_dir(), strerror(-count));
 	pthread_mutex_lock(context->changes);
 	good = good && files_are_good(one ? names[0] : NULL, fault);

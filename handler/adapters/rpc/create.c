@@ -79,7 +79,7 @@ take_members(struct creation *creation, json_object *params, struct fault *fault
 	if (wrong != NULL)
 		return fault_set(fault, FAULT_INVALID,
 				 "name more or fewer targets, or choose another level",
-				 "%s, %zu were given", wrong, count);
+				 "%s, but %zu were given", wrong, count);
 	creation->member_count = (int)count;
 	if (!take_list(creation, list, "members", fault))
 		return false;
@@ -90,11 +90,11 @@ take_members(struct creation *creation, json_object *params, struct fault *fault
 				 "parameter \"spares\" is not a list");
 	if (json_object_array_length(spares) > 0 && creation->level == 0)
 		return fault_set(fault, FAULT_INVALID,
-				 "leave the spares out, or choose a level with redundancy",
-				 "level 0 has no redundancy that a spare could restore");
+				 "give no spares, or choose a level with redundancy",
+				 "level 0 has no redundancy, so a spare can't be filled");
 	if (json_object_array_length(spares) + count > SLOTS_MAX)
 		return fault_set(fault, FAULT_INVALID, "name fewer spares",
-				 "%zu members and %zu spares are more than %d", count,
+				 "%zu members and %zu spares are more than %d devices", count,
 				 json_object_array_length(spares), SLOTS_MAX);
 	return take_list(creation, spares, "spares", fault);
 }
@@ -120,11 +120,14 @@ take_shape(struct creation *creation, json_object *params, struct fault *fault)
 				 "level %lld is not known", (long long)level);
 	if (chunk < IRAID_CHUNK_BYTES_MIN || chunk > IRAID_CHUNK_BYTES_MAX ||
 	    (chunk & (chunk - 1)) != 0)
-		return fault_set(fault, FAULT_INVALID, "choose a power of two from 4096 to 1048576",
-				 "chunk_bytes %lld can't be", (long long)chunk);
+		return fault_set(
+			fault, FAULT_INVALID,
+			"choose 4K, 8K, 16K, 32K, 64K, 128K, 256K, 512K or 1M",
+			"chunk size %lld is not a power of two between 4096 (4K) and 1048576 (1M)",
+			(long long)chunk);
 	if (region != 0 && region < chunk)
 		return fault_set(fault, FAULT_INVALID, "choose a larger region or a smaller chunk",
-				 "region_bytes %lld is less than one chunk, %lld bytes",
+				 "region size %lld is less than one chunk of %lld bytes",
 				 (long long)region, (long long)chunk);
 	creation->region_bytes = (uint64_t)region;
 	creation->level = (int)level;
@@ -199,8 +202,8 @@ warn_same_names(struct creation *creation)
 			if (!same_name(&devices[i].device, &devices[j].device))
 				continue;
 			rpc_warn(creation->warnings,
-				 "%s and %s are different LUNs that report the same identity; give "
-				 "each a serial number of its own on its target",
+				 "%s and %s are different LUNs that report the same identity; set "
+				 "different serial numbers on their targets",
 				 devices[j].label, devices[i].label);
 			return;
 		}
@@ -220,8 +223,8 @@ open_devices(struct creation *creation, struct fault *fault)
 		if (device->device.block_bytes != first->device.block_bytes)
 			return fault_set(fault, FAULT_UNFIT,
 					 "give all members the same block size on their targets",
-					 "%s has blocks of %u bytes and %s of %u", device->label,
-					 device->device.block_bytes, first->label,
+					 "%s has blocks of %u bytes, but %s has blocks of %u",
+					 device->label, device->device.block_bytes, first->label,
 					 first->device.block_bytes);
 	}
 	return true;
@@ -260,7 +263,7 @@ spares_fit(const struct creation *creation, struct fault *fault)
 		if (spare->device.capacity_bytes < need)
 			return fault_set(fault, FAULT_UNFIT,
 					 "choose a LUN at least as large as the smallest member",
-					 "%s has %llu bytes, a spare of this volume needs %llu",
+					 "%s has %llu bytes, but a spare of this volume needs %llu",
 					 spare->label,
 					 (unsigned long long)spare->device.capacity_bytes,
 					 (unsigned long long)need);
@@ -285,8 +288,8 @@ lay_out(struct creation *creation, struct fault *fault)
 	}
 	if (smallest->device.capacity_bytes != largest->device.capacity_bytes)
 		rpc_warn(creation->warnings,
-			 "the members' sizes differ: the smallest counts, %s with %llu bytes, so "
-			 "%llu bytes of %s (%llu bytes) are not used",
+			 "the sizes of the members differ. The smallest counts: %s has %llu bytes, "
+			 "so %llu bytes of %s (%llu bytes) are not used",
 			 smallest->label, (unsigned long long)smallest->device.capacity_bytes,
 			 (unsigned long long)(largest->device.capacity_bytes -
 					      smallest->device.capacity_bytes),
@@ -451,7 +454,7 @@ wipe_members(const struct volume_config *config, json_object *warnings, struct f
 
 	if (!rpc_volume_credentials(config, &credentials, fault)) {
 		snprintf(fault->remedy, sizeof(fault->remedy),
-			 "correct it, or delete with wipe=false");
+			 "correct it, or delete with --no-wipe");
 		return false;
 	}
 	for (int i = 0; i < config->device_count; i++)
@@ -478,20 +481,19 @@ file_is_its_own(struct rpc_context *context, const struct volume_config *config,
 	} else if (view->running &&
 		   memcmp(view->config.uuid, config->uuid, sizeof(config->uuid)) != 0) {
 		uuid_unparse_lower(view->config.uuid, uuid);
-		good = fault_set(
-			fault, FAULT_IN_USE,
-			"put its own file back first; when the volume is stopped, iraid import "
-			"makes one from its members",
-			"volume \"%s\" runs with UUID %s, its file has %s: it is another volume's",
-			config->name, uuid, file_uuid);
+		good = fault_set(fault, FAULT_IN_USE,
+				 "first restore the volume's own file; when the volume is stopped, "
+				 "iraid import makes one from its members",
+				 "volume \"%s\" runs with UUID %s, but its file has %s: it is the "
+				 "file of another volume",
+				 config->name, uuid, file_uuid);
 	} else if (wipe && config_copy(config->name, config->uuid, copy)) {
-		good = fault_set(
-			fault, FAULT_IN_USE,
-			"see which of the two files is the copy, and remove that file only: iraid "
-			"delete --no-wipe",
-			"volumes \"%s\" and \"%s\" have the same UUID, %s: what is deleted of one "
-			"is lost to the other",
-			config->name, copy, file_uuid);
+		good = fault_set(fault, FAULT_IN_USE,
+				 "find out which of the two files is the copy, and remove only "
+				 "that file: iraid delete --no-wipe",
+				 "volumes \"%s\" and \"%s\" have the same UUID, %s: they use the "
+				 "same members, so to delete one deletes both",
+				 config->name, copy, file_uuid);
 	}
 	free(view);
 	return good;

@@ -68,8 +68,8 @@ pooled(const struct member_work *device, struct fault *fault)
 	for (int i = 0; good && i < pool->count; i++) {
 		if (device_address_same(&pool->spares[i].device, &device->address))
 			good = fault_set(fault, FAULT_IN_USE,
-					 "take it away first: iraid remove --gateway DEVICE",
-					 "%s is a shared spare of this gateway", device->label);
+					 "first remove it: iraid remove --gateway DEVICE",
+					 "%s is a spare of this gateway", device->label);
 	}
 	free(pool);
 	return good;
@@ -88,7 +88,7 @@ rpc_device_free(const struct member_work *device, const struct volume_config *ow
 		uuid = NULL;
 	if (config_holder(&device->address, uuid, holder))
 		return fault_set(fault, FAULT_IN_USE,
-				 "delete that volume first, if its data is no longer needed",
+				 "if its data is no longer needed, first delete that volume",
 				 "%s is a member of volume \"%s\"", device->label, holder);
 	return pooled(device, fault);
 }
@@ -96,7 +96,7 @@ rpc_device_free(const struct member_work *device, const struct volume_config *ow
 bool
 rpc_device_unused(const struct member_work *member, struct fault *fault)
 {
-	static const char remedy[] = "give --force if what is on it is no longer needed";
+	static const char remedy[] = "if the data on it is no longer needed, give --force";
 	const struct superblock_copies *copies = &member->copies;
 	char signature[128] = "", uuid[UUID_STR_LEN];
 
@@ -157,8 +157,7 @@ rpc_device_reclaim(struct member_work *device, const uint8_t volume_uuid[16])
 	    memcmp(volume_uuid, shared, sizeof(shared)) == 0)
 		return;
 	if (gateway_reservation_key(&key) == 0 && !admin_clear_own(device->session, key, &fault))
-		log_line(LOG_WARNING,
-			 "%s: what was left reserved on it could not be taken away: %s",
+		log_line(LOG_WARNING, "%s: an old reservation on it could not be removed: %s",
 			 device->label, fault.message);
 }
 
@@ -170,14 +169,14 @@ another_device(const struct member_work *device, const uint8_t expected[16], str
 	uuid_unparse_lower(rpc_device_uuid(device), found);
 	if (uuid_is_null(expected))
 		return fault_set(fault, FAULT_IN_USE, "",
-				 "it holds device %s of the volume, which had not looked at it "
-				 "yet: see iraid examine",
+				 "it holds device %s of the volume, which the volume had not "
+				 "examined yet: see iraid examine",
 				 found);
 	uuid_unparse_lower(expected, wanted);
-	return fault_set(
-		fault, FAULT_IN_USE, "",
-		"device %s of the volume answers at this address now, not %s: see iraid examine",
-		found, wanted);
+	return fault_set(fault, FAULT_IN_USE, "",
+			 "device %s of the volume now answers at this address instead of %s: see "
+			 "iraid examine",
+			 found, wanted);
 }
 
 bool

@@ -42,7 +42,7 @@ take_devices(struct import *import, json_object *params, struct fault *fault)
 				 "parameter \"members\" is missing, or is not a list");
 	if (json_object_array_length(list) < 2 || json_object_array_length(list) > SLOTS_MAX)
 		return fault_set(fault, FAULT_INVALID,
-				 "name all devices of the volume, those too that are dead",
+				 "name all devices of the volume, also dead ones",
 				 "a volume has 2 to %d devices, %zu were given", SLOTS_MAX,
 				 json_object_array_length(list));
 	for (size_t i = 0; i < json_object_array_length(list); i++) {
@@ -103,7 +103,7 @@ belongs(struct import *import, const struct member_work *device, struct fault *f
 
 	if (copies->chosen != SUPERBLOCK_OK && copies->spare != SUPERBLOCK_OK)
 		return fault_set(fault, FAULT_UNFIT,
-				 "leave it out; 'iraid examine' shows what is on it",
+				 "leave it out; iraid examine shows what is on it",
 				 "%s has no superblock of a volume (%s)", device->label,
 				 superblock_verdict_name(copies->chosen));
 	if (copies->chosen != SUPERBLOCK_OK)
@@ -113,7 +113,8 @@ belongs(struct import *import, const struct member_work *device, struct fault *f
 		uuid_unparse_lower(copies->superblock.volume_uuid, uuid);
 		uuid_unparse_lower(import->newest->volume_uuid, other);
 		return fault_set(fault, FAULT_UNFIT, "import one volume at a time",
-				 "%s belongs to volume \"%s\" (%s), those before it to \"%s\" (%s)",
+				 "%s belongs to volume \"%s\" (%s), but the devices before it to "
+				 "\"%s\" (%s)",
 				 device->label, copies->superblock.name, uuid, import->newest->name,
 				 other);
 	}
@@ -132,7 +133,7 @@ look_at_device(struct import *import, int index, struct fault *fault)
 	if (fault->code != FAULT_UNREACHABLE)
 		return false;
 	import->silent[index] = true;
-	rpc_warn(import->warnings, "%s does not answer (%s); it is listed as a member all the same",
+	rpc_warn(import->warnings, "%s does not answer (%s); it is listed as a member anyway",
 		 device->label, fault->message);
 	return true;
 }
@@ -188,7 +189,7 @@ look_at_all(struct import *import, struct volume_host *host, struct fault *fault
 	for (int i = 0; i < import->count; i++) {
 		/* A silent one takes its time, and the end of the process waits for this call. */
 		if (volume_host_is_ending(host))
-			return fault_set(fault, FAULT_BUSY, "try again when it is back",
+			return fault_set(fault, FAULT_BUSY, "try again when it answers",
 					 "%s is ending", volume_host_program(host));
 		if (!look_at_device(import, i, fault))
 			return false;
@@ -196,7 +197,7 @@ look_at_all(struct import *import, struct volume_host *host, struct fault *fault
 	if (!import->newest)
 		return fault_set(
 			fault, FAULT_UNREACHABLE,
-			"bring at least one member back; 'iraid examine' says what is on one",
+			"bring at least one member back; iraid examine shows what is on it",
 			"none of the %d devices has a superblock that can be read", import->count);
 	memcpy(config->uuid, import->newest->volume_uuid, sizeof(config->uuid));
 	if (!spares_belong(import, fault) || !all_differ(import, fault))
@@ -205,7 +206,7 @@ look_at_all(struct import *import, struct volume_host *host, struct fault *fault
 		return true;
 	why = volume_name_fault(import->newest->name);
 	if (why)
-		return fault_set(fault, FAULT_INVALID, "give it another with --name",
+		return fault_set(fault, FAULT_INVALID, "give another name with --name",
 				 "the volume's name \"%s\": %s", import->newest->name, why);
 	memcpy(config->name, import->newest->name, sizeof(config->name));
 	return true;

@@ -23,12 +23,12 @@ enum session_fault {
 
 static const char *const session_advice[SESSION_FAULTS] = {
 	[SESSION_INITIAL_R2T] =
-		"InitialR2T=Yes costs every write a round trip: set InitialR2T=No on the target",
+		"InitialR2T=Yes adds a round trip to every write: set InitialR2T=No on the target",
 	[SESSION_NO_IMMEDIATE_DATA] =
-		"ImmediateData=No costs every write a PDU: set ImmediateData=Yes on the target",
-	[SESSION_SHORT_FIRST_BURST] = "FirstBurstLength is below 262144, so that larger writes are "
-				      "cut up: set it to 262144 on the target",
-	[SESSION_SHORT_SEGMENT] = "MaxRecvDataSegmentLength is below 65536, which costs much "
+		"ImmediateData=No adds a PDU to every write: set ImmediateData=Yes on the target",
+	[SESSION_SHORT_FIRST_BURST] = "FirstBurstLength is below 262144, so larger writes are "
+				      "split: set it to 262144 on the target",
+	[SESSION_SHORT_SEGMENT] = "MaxRecvDataSegmentLength is below 65536, which reduces "
 				  "throughput: set it to 262144 on the target",
 };
 

@@ -152,14 +152,14 @@ rpc_pick(struct rpc_context *context, json_object *params, const char *name, con
 		return false;
 	if (out->wanted[0] == '\0')
 		return fault_set(fault, FAULT_INVALID,
-				 "name a role number, or an address as iraid status shows it",
+				 "give a role number, or an address as in iraid status",
 				 "parameter \"%s\" is empty", key);
 	code = volume_call(context->host, name, pick_call, out, fault);
 	if (code == 0)
 		return true;
 	if (code == -ENOENT || code == -EINVAL)
 		return fault_set(fault, FAULT_NOT_FOUND,
-				 "name a role number, or an address as iraid status shows it",
+				 "give a role number, or an address as in iraid status",
 				 "volume \"%s\": %s", name, fault->message);
 	/* Not running, or not even there? */
 	config = malloc(sizeof(*config));
@@ -198,7 +198,7 @@ rpc_fail_call(struct fault *fault, int error, const char *name, const char *thin
 		return rpc_fail_volume(fault, error, name);
 	case -EAGAIN:
 	case -ESHUTDOWN:
-		remedy = "iraid status shows what it waits for; try again when it runs";
+		remedy = "iraid status shows what the volume waits for; try again when it runs";
 		code = FAULT_BUSY;
 		break;
 	case -EBUSY:
@@ -286,8 +286,8 @@ static bool
 holds_a_device(struct fault *fault, const char *name, const struct pick *pick)
 {
 	return pick->slot >= 0 ||
-	       fault_set(fault, FAULT_NOT_FOUND, "iraid status shows the devices there are",
-			 "volume \"%s\": no device holds %s", name, pick->label);
+	       fault_set(fault, FAULT_NOT_FOUND, "iraid status lists the devices",
+			 "volume \"%s\": %s has no device", name, pick->label);
 }
 
 static bool
@@ -322,12 +322,12 @@ rpc_member_fail(struct rpc_context *context, json_object *params, struct fault *
 	code = volume_call(context->host, name, fail_member, &pick, fault);
 	if (code != 0) {
 		rpc_fail_call(fault, code, name, pick.label,
-			      "see iraid status: the volume must bear the loss; a spare is "
-			      "removed, not failed");
+			      "the volume must work without it, see iraid status; a spare is "
+			      "removed with iraid remove");
 		return NULL;
 	}
 	volume_note(context->host, LOG_WARNING, "failed by hand", name, pick.label,
-		    "%s was declared faulty by an administrator", pick.label);
+		    "%s was failed by command", pick.label);
 	/* Who asks next sees it out, and what takes its place. */
 	volume_wait_until(context->host, name, is_out, &pick, BEGIN_MS_MAX);
 	return about(name, pick.label);
@@ -358,8 +358,8 @@ wipe_removed(const struct volume_config *config, const struct pick *pick, struct
 
 	if (pick->twin[0] != '\0')
 		return fault_set(fault, FAULT_IN_USE, "",
-				 "%s, which the volume has too, is the same LUN, or a copy of it: "
-				 "see iraid examine",
+				 "%s, also a device of the volume, is the same LUN or a copy of "
+				 "it: see iraid examine",
 				 pick->twin);
 	device = calloc(1, sizeof(*device));
 	if (!device)
@@ -408,7 +408,7 @@ rpc_member_remove(struct rpc_context *context, json_object *params, struct fault
 		if (code != 0) {
 			rpc_fail_call(fault, code, name, pick.label,
 				      "only a spare, a faulty or an out-of-date member can be "
-				      "removed: iraid fail it first, or iraid replace it");
+				      "removed: first run iraid fail, or use iraid replace");
 		} else {
 			warnings = json_object_new_array();
 			if ((wipe || pick.state == MEMBER_SPARE) &&
@@ -433,15 +433,16 @@ may_be_rebuilt(struct fault *fault, const char *name, const struct pick *pick)
 {
 	switch (pick->state) {
 	case MEMBER_IN_SYNC:
-		return fault_set(fault, FAULT_BUSY, "nothing need be done",
+		return fault_set(fault, FAULT_BUSY, "nothing has to be done",
 				 "volume \"%s\", %s is in sync", name, pick->label);
 	case MEMBER_REBUILDING:
 		return fault_set(fault, FAULT_BUSY, "iraid wait --for rebuild",
 				 "volume \"%s\", %s is being rebuilt", name, pick->label);
 	case MEMBER_SPARE:
-		return fault_set(fault, FAULT_BUSY,
-				 "it goes to work when a place is empty; or iraid replace",
-				 "volume \"%s\", %s is a spare", name, pick->label);
+		return fault_set(
+			fault, FAULT_BUSY,
+			"it takes the place of a member that fails; to use it now: iraid replace",
+			"volume \"%s\", %s is a spare", name, pick->label);
 	case MEMBER_FAULTY:
 	case MEMBER_MISSING:
 	case MEMBER_OUT_OF_DATE:
@@ -476,6 +477,6 @@ rpc_member_rebuild(struct rpc_context *context, json_object *params, struct faul
 		return NULL;
 	}
 	volume_note(context->host, LOG_NOTICE, "readmitted", name, pick.label,
-		    "%s may come back, an administrator said so", pick.label);
+		    "%s may return, by command", pick.label);
 	return about(name, pick.label);
 }

@@ -130,7 +130,7 @@ probe_error_text(int error)
 	case -ENOTCONN:
 		return "its session ended";
 	case -ETIMEDOUT:
-		return "it answered nothing in time";
+		return "it did not answer in time";
 	case -ENODATA:
 		return "medium error";
 	default:
@@ -198,15 +198,15 @@ take_member(struct rpc_context *context, json_object *params, const char *name, 
 		return false;
 	order->slot = pick->slot;
 	return pick->slot >= 0 ||
-	       fault_set(fault, FAULT_NOT_FOUND, "iraid status shows the devices there are",
-			 "volume \"%s\": no device holds %s", name, pick->label);
+	       fault_set(fault, FAULT_NOT_FOUND, "iraid status lists the devices",
+			 "volume \"%s\": %s has no device", name, pick->label);
 }
 
 static const char *
 probe_remedy(int code)
 {
-	return code == -EBUSY ? "wait until that probe is over, it takes seconds"
-			      : "iraid status shows what the volume and its members are";
+	return code == -EBUSY ? "wait some seconds until that probe has ended"
+			      : "iraid status shows the state of the volume and its members";
 }
 
 json_object *

@@ -60,13 +60,13 @@ into_pool(struct rpc_context *context, struct member_work *device,
 	code = spare_pool_add(&spare, fault);
 	if (code == 0) {
 		volume_note(context->host, LOG_NOTICE, "spare added", "", device->label,
-			    "%s is a spare of all volumes of this gateway now", device->label);
+			    "%s is now a spare of all volumes of this gateway", device->label);
 		return true;
 	}
 	members_wipe(device, 1);
 	return fault_set(fault, code == -ENOSPC || code == -EEXIST ? FAULT_EXISTS : FAULT_INTERNAL,
-			 "check that folder's permissions and free space, and 'iraid status'", "%s",
-			 fault->message);
+			 "check the permissions and free space of that folder, and 'iraid status'",
+			 "%s", fault->message);
 }
 
 json_object *
@@ -108,8 +108,9 @@ out_of_pool(struct rpc_context *context, struct member_work *device,
 		fault_set(fault, FAULT_NOT_FOUND, "iraid status shows the gateway's spares",
 			  "%s is not a spare of this gateway", device->label);
 	else if (code != 0)
-		fault_set(fault, FAULT_INTERNAL, "check that folder's permissions and free space",
-			  "%s", fault->message);
+		fault_set(fault, FAULT_INTERNAL,
+			  "check the permissions and free space of that folder", "%s",
+			  fault->message);
 	if (code != 0)
 		return NULL;
 	result = json_object_new_object();

@@ -77,13 +77,12 @@ rpc_fail_file(struct fault *fault, int error)
 	case -EEXIST:
 		return fault_set(fault, FAULT_EXISTS, "choose another name", "%s", fault->message);
 	case -EAGAIN:
-		return fault_set(
-			fault, FAULT_BUSY,
-			"end that program, or wait for it; then run the same command again", "%s",
-			fault->message);
+		return fault_set(fault, FAULT_BUSY,
+				 "end that program or wait for it, then run the same command again",
+				 "%s", fault->message);
 	default:
 		return fault_set(fault, FAULT_INTERNAL,
-				 "check that folder's permissions and free space", "%s",
+				 "check the permissions and free space of that folder", "%s",
 				 fault->message);
 	}
 }
@@ -99,18 +98,17 @@ rpc_fail_volume(struct fault *fault, int error, const char *name)
 				 "'iraid list' shows the volumes of this gateway",
 				 "there is no volume \"%s\"", name);
 	case -ENOTCONN:
-		return fault_set(
-			fault, FAULT_BUSY,
-			"start it here: iraid start; a volume that nbdkit serves is reached by "
-			"nbdkit's own control socket",
-			"volume \"%s\" is not running in this process", name);
+		return fault_set(fault, FAULT_BUSY,
+				 "start it here with iraid start; for a volume that nbdkit serves "
+				 "use the control socket of nbdkit",
+				 "volume \"%s\" is not running in this process", name);
 	case -ENOMEDIUM:
-		return fault_set(fault, FAULT_IO, "iraid status shows what it waits for",
+		return fault_set(fault, FAULT_IO, "iraid status shows what the volume waits for",
 				 "volume \"%s\": %s", name,
 				 reason[0] ? reason : "it is not assembled");
 	case -EBUSY:
 		return fault_set(fault, FAULT_IN_USE,
-				 "end that use first (iraid unexport, or stop that process)", "%s",
+				 "first end that use (iraid unexport, or stop that process)", "%s",
 				 reason);
 	case -ESHUTDOWN:
 		return fault_set(fault, FAULT_BUSY, "try again in a few seconds",
@@ -119,8 +117,7 @@ rpc_fail_volume(struct fault *fault, int error, const char *name)
 		return fault_set(fault, FAULT_BUSY, "try again in a few seconds", "%s", reason);
 	case -EINVAL:
 		return fault_set(fault, FAULT_INVALID,
-				 "correct the file; iraid.conf(5) says what may stand there", "%s",
-				 reason);
+				 "correct the file; iraid.conf(5) explains the keys", "%s", reason);
 	default:
 		return fault_set(fault, FAULT_INTERNAL, "see the log of the handler",
 				 "volume \"%s\": %s", name, reason[0] ? reason : strerror(-error));
@@ -251,10 +248,10 @@ rpc_take_text(json_object *params, const char *key, bool required, char *out, si
 	length = (size_t)json_object_get_string_len(value);
 	if (length >= size)
 		return fault_set(fault, FAULT_INVALID, "shorten it",
-				 "\"%s\" is %zu characters long, at most %zu fit", key, length,
-				 size - 1);
+				 "\"%s\" has %zu characters, more than the maximum of %zu", key,
+				 length, size - 1);
 	if (strlen(json_object_get_string(value)) != length)
-		return fault_set(fault, FAULT_INVALID, "remove it", "\"%s\" holds a NUL character",
+		return fault_set(fault, FAULT_INVALID, "remove it", "\"%s\" has a NUL character",
 				 key);
 	memcpy(out, json_object_get_string(value), length + 1);
 	return true;
@@ -289,8 +286,8 @@ rpc_take_number(json_object *params, const char *key, bool required, int64_t min
 	number = json_object_get_int64(value);
 	if (number < min || number > max)
 		return fault_set(fault, FAULT_INVALID, "choose a value in that range",
-				 "\"%s\" is %lld, must be %lld to %lld", key, (long long)number,
-				 (long long)min, (long long)max);
+				 "\"%s\" is %lld, not between %lld and %lld", key,
+				 (long long)number, (long long)min, (long long)max);
 	*out = number;
 	return true;
 }
@@ -331,11 +328,12 @@ rpc_take_credentials(json_object *params, struct iscsi_credentials *out, struct 
 		return fault_set(fault, FAULT_INVALID, "write it as iqn.YYYY-MM.DOMAIN:NAME",
 				 "initiator \"%s\": %s", usual.initiator, wrong);
 	if (path[0] != '\0' && path[0] != '/')
-		return fault_set(fault, FAULT_INVALID, "give the whole path, from /",
+		return fault_set(fault, FAULT_INVALID, "give an absolute path",
 				 "chap_file \"%s\" is not absolute", path);
 	if (path[0] != '\0' && iscsi_credentials_read(path, out, fault) != 0)
 		return fault_set(fault, FAULT_INVALID,
-				 "line 1 the user, line 2 the secret; owned by root, mode 0600",
+				 "write the user on line 1 and the secret on line 2; the file must "
+				 "belong to root and have mode 0600",
 				 "chap_file \"%s\": %s", path, fault->message);
 	snprintf(out->initiator, sizeof(out->initiator), "%s", usual.initiator);
 	return true;
@@ -371,7 +369,7 @@ parse_request(const char *line, size_t length, struct request *request, struct f
 	return fault_set(fault, FAULT_PARSE, "send one JSON object per line, in UTF-8",
 			 "the request is not valid JSON: %s",
 			 verdict == json_tokener_continue  ? "it ends too early"
-			 : verdict == json_tokener_success ? "it holds a NUL byte"
+			 : verdict == json_tokener_success ? "it has a NUL byte"
 							   : json_tokener_error_desc(verdict));
 }
 
@@ -429,8 +427,8 @@ check_method(struct request *request, struct fault *fault)
 	}
 	if (!request->method)
 		return fault_set(fault, FAULT_METHOD,
-				 "docs/design/control.md lists the methods; is the handler of the "
-				 "same version?",
+				 "the handler may have another version than the program (iraid "
+				 "version); docs/design/control.md lists the methods",
 				 "unknown method \"%.64s\"", name);
 	return true;
 }

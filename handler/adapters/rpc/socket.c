@@ -99,7 +99,7 @@ peer_is_root(int fd)
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.uid == 0)
 		return true;
 	send_refusal(fd, FAULT_REQUEST, "only root may use this socket",
-		     "call it as root, for instance with sudo");
+		     "run the command as root, for example with sudo");
 	return false;
 }
 
@@ -219,8 +219,7 @@ begin_connection(struct control *control, int fd)
 		pthread_mutex_unlock(&control->lock);
 	}
 	if (error != 0) {
-		log_line(LOG_ERR, "control socket: a connection can't be served: %s",
-			 strerror(error));
+		log_line(LOG_ERR, "control socket: a connection was refused: %s", strerror(error));
 		close(fd);
 		free(connection);
 	}
@@ -301,7 +300,7 @@ clear_path(const struct sockaddr_un *address, struct fault *fault)
 		return errno == ENOENT ? 0
 				       : fault_errno(fault, -errno, "%s: %m", address->sun_path);
 	if (!S_ISSOCK(status.st_mode))
-		return fault_errno(fault, -EEXIST, "%s is there and is not a socket; remove it",
+		return fault_errno(fault, -EEXIST, "%s exists but is not a socket; remove it",
 				   address->sun_path);
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	answered =

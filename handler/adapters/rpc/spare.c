@@ -129,7 +129,8 @@ large_enough(struct joining *joining, struct fault *fault)
 	if (!found)
 		return fault_set(fault, FAULT_UNREACHABLE,
 				 "try again when a member of the volume answers",
-				 "no member of volume \"%s\" tells how large %s must be",
+				 "no member of volume \"%s\" answers, so the size that %s needs is "
+				 "not known",
 				 joining->config.name, device->label);
 	if (device->device.block_bytes != block_bytes)
 		return fault_set(fault, FAULT_UNFIT,
@@ -149,9 +150,9 @@ static bool
 not_attached(struct joining *joining, struct fault *fault)
 {
 	static const char stopped[] =
-		"start the volume first: then it is known which devices it needs";
-	static const char moved[] = "if it has moved, stop the volume, correct the address in its "
-				    "file and start it again";
+		"first start the volume: then it is known which devices it needs";
+	static const char moved[] = "if its address has changed, stop the volume, correct the "
+				    "address in its file and start it again";
 	const struct superblock_copies *copies = &joining->device.copies;
 	const uint8_t *uuid = rpc_device_uuid(&joining->device);
 
@@ -169,10 +170,9 @@ not_attached(struct joining *joining, struct fault *fault)
 	if (uuid && !joining->assembled && copies->chosen == SUPERBLOCK_OK &&
 	    memcmp(copies->superblock.volume_uuid, joining->config.uuid,
 		   sizeof(joining->config.uuid)) == 0)
-		return fault_set(
-			fault, FAULT_IN_USE, joining->running ? moved : stopped,
-			"%s holds a member of volume \"%s\" itself, which may need it to start",
-			joining->device.label, joining->config.name);
+		return fault_set(fault, FAULT_IN_USE, joining->running ? moved : stopped,
+				 "%s holds a member of volume \"%s\", which may need it to start",
+				 joining->device.label, joining->config.name);
 	return true;
 }
 
@@ -185,12 +185,12 @@ look_at(struct joining *joining, struct fault *fault)
 		return false;
 	if (volume_config_find(&joining->config, &device->address) >= 0)
 		return fault_set(fault, FAULT_EXISTS, "iraid status shows its devices",
-				 "%s is a device of volume \"%s\" already", device->label,
+				 "%s is already a device of volume \"%s\"", device->label,
 				 joining->config.name);
 	if (joining->config.device_count == SLOTS_MAX)
 		return fault_set(fault, FAULT_UNFIT, "remove one first: iraid remove",
-				 "volume \"%s\" has %d devices already", joining->config.name,
-				 SLOTS_MAX);
+				 "volume \"%s\" already has %d devices, which is the maximum",
+				 joining->config.name, SLOTS_MAX);
 	if (!rpc_device_open(device, &joining->credentials, fault) ||
 	    !rpc_device_free(device, &joining->config, fault) || !not_attached(joining, fault) ||
 	    (!joining->force && !rpc_device_unused(device, fault)) || !large_enough(joining, fault))
@@ -225,7 +225,7 @@ list_it(struct joining *joining, struct fault *fault)
 				    : volume_edit_add_locked(host, name, device, fault);
 
 	return code == 0 || rpc_fail_call(fault, code, name, joining->device.label,
-					  "correct that, and try again");
+					  "remove this cause, then try again");
 }
 
 /* The configuration lists it.  Its slot, or -1. */
@@ -284,8 +284,8 @@ join(struct joining *joining, struct fault *fault)
 	if (lock < 0) {
 		members_unprobe(&joining->device, 1);
 		rpc_fail_call(fault, lock, joining->config.name, joining->device.label,
-			      "try again; if another program runs the volume, by that one's "
-			      "--socket");
+			      "try again; if another program serves the volume, give its socket "
+			      "with --socket");
 		return -1;
 	}
 	slot = mark_and_list(joining, fault);
@@ -330,8 +330,8 @@ rpc_spare_add(struct rpc_context *context, json_object *params, struct fault *fa
 
 		if (striped)
 			fault_set(fault, FAULT_INVALID, "copy its data to a volume of level 5",
-				  "volume \"%s\" has level 0: there is no redundancy that a spare "
-				  "could restore",
+				  "volume \"%s\" has level 0 and no redundancy, so a spare can't "
+				  "be filled",
 				  name);
 		else if (look_at(joining, fault) && join(joining, fault) >= 0)
 			result = joined_json(joining);
@@ -362,7 +362,7 @@ replace_member(struct engine *engine, void *argument, struct fault *fault)
 	    replacing->replacement.role == replacing->old.role)
 		return 0;
 	if (replacing->replacement.state == MEMBER_REBUILDING)
-		return fault_errno(fault, -EBUSY, "it is being filled as role %d: that comes first",
+		return fault_errno(fault, -EBUSY, "it is already being filled as role %d",
 				   replacing->replacement.role);
 	return engine_replace(engine, replacing->old.role, replacing->replacement.slot,
 			      fault->message);
@@ -413,8 +413,8 @@ replace_by(struct joining *joining, const struct pick *old, const char *label, s
 
 	if (rpc_wait_recognised(joining->context, name, label, why, sizeof(why)) == 0) {
 		fault_set(fault, FAULT_UNREACHABLE,
-			  "it is a device of the volume now: when it answers, replace by it again, "
-			  "or remove it",
+			  "it is now a device of the volume: when it answers, run iraid replace "
+			  "again, or remove it",
 			  "volume \"%s\": %s was not recognised as a spare%s%s", name, label,
 			  why[0] ? ": " : "", why);
 		return NULL;
@@ -423,8 +423,8 @@ replace_by(struct joining *joining, const struct pick *old, const char *label, s
 	code = volume_call(joining->context->host, name, replace_member, &replacing, fault);
 	if (code != 0) {
 		rpc_fail_call(fault, code, name, label,
-			      "it stays with the volume as a spare; iraid status shows what is "
-			      "under way, iraid remove takes it away");
+			      "it stays a spare of the volume; iraid status shows what is in "
+			      "progress; iraid remove removes it");
 		return NULL;
 	}
 	drop_old(joining, old);
@@ -488,7 +488,7 @@ join_from_pool(struct joining *joining, struct fault *fault)
 	if (attach_spare(joining, fault) >= 0)
 		return 1;
 	if (spare_pool_add(&spare, &other) != 0)
-		log_line(LOG_ERR, "%s could not be put back to the gateway's spares: %s",
+		log_line(LOG_ERR, "%s could not be returned to the gateway's spares: %s",
 			 device->label, other.message);
 	return -1;
 }
@@ -508,8 +508,8 @@ replace(struct joining *joining, const struct pick *old, struct fault *fault)
 			continue;
 		if (member->state != MEMBER_SPARE && member->state != MEMBER_REBUILDING) {
 			fault_set(fault, FAULT_IN_USE,
-				  "name a spare, or a device that is not the volume's",
-				  "%s is a member of volume \"%s\" already", joining->device.label,
+				  "name a spare, or a device that the volume does not have",
+				  "%s is already a member of volume \"%s\"", joining->device.label,
 				  joining->config.name);
 			return NULL;
 		}
@@ -538,7 +538,7 @@ may_replace(const struct joining *joining, const struct pick *old, struct fault 
 			held = status->members[i].attached && status->members[i].role == role &&
 			       status->members[i].state == MEMBER_IN_SYNC;
 		if (!held)
-			return fault_set(fault, FAULT_BUSY, "replace or rebuild that one first",
+			return fault_set(fault, FAULT_BUSY, "first replace or rebuild that member",
 					 "volume \"%s\", %s can't be replaced yet: role %d has no "
 					 "member in sync",
 					 joining->config.name, old->label, role);
@@ -566,7 +566,7 @@ rpc_member_replace(struct rpc_context *context, json_object *params, struct faul
 	picked = rpc_pick(context, params, name, "member", &old, fault);
 	if (picked && old.role < 0)
 		fault_set(fault, FAULT_INVALID,
-			  "name the member that is to be replaced; a spare is removed and added",
+			  "name a member; for a spare use iraid remove and iraid add-spare",
 			  "volume \"%s\": %s has no role in the volume", name, old.label);
 	else if (picked && begin_joining(joining, context, params, name, fault) &&
 		 may_replace(joining, &old, fault))

@@ -68,7 +68,7 @@ rpc_volume_list(struct rpc_context *context, json_object *params, struct fault *
 	}
 	count = volume_config_list(names, VOLUMES_MAX);
 	if (count < 0) {
-		fault_set(fault, FAULT_INTERNAL, "check that folder's permissions",
+		fault_set(fault, FAULT_INTERNAL, "check the permissions of that folder",
 			  "%s/volumes: %s", config_dir(), strerror(-count));
 		free(names);
 		return NULL;
@@ -109,9 +109,9 @@ rpc_volume_start(struct rpc_context *context, json_object *params, struct fault 
 		return NULL;
 	}
 	if (options.force)
-		volume_note(context->host, LOG_WARNING, "started by force", name, "",
-			    "an administrator said to start it from what there is: newer writes "
-			    "are given up");
+		volume_note(
+			context->host, LOG_WARNING, "started by force", name, "",
+			"started by force from the members that are there: newer writes are lost");
 	/* How it went is in the status: a volume that failed to assemble was started all the same.
 	 */
 	volume_wait(context->host, name, options.wait_ms);
@@ -147,14 +147,12 @@ grow_remedy(int code)
 {
 	switch (code) {
 	case -EBUSY:
-		return "it grows with all of its members in sync, and once at a time: iraid status "
-		       "shows what is under way or which member is out; iraid wait returns when "
-		       "all are in sync";
+		return "all members must be in sync, and no other iraid grow may run: iraid status "
+		       "shows which member is out; iraid wait waits until all are in sync";
 	case -EIO:
-		return "iraid status shows the member; with all of them in sync again, run it "
-		       "again";
+		return "iraid status shows the member; run this again when all are in sync";
 	default:
-		return "iraid status and iraid events show what it met; then run it again";
+		return "iraid status and iraid events show the cause; then run this again";
 	}
 }
 
@@ -204,7 +202,7 @@ change_rates(struct volume_config *config, void *argument, struct fault *fault)
 	if (min > max)
 		return fault_errno(
 			fault, -EINVAL,
-			"the minimum rate, %llu bytes a second, is above the maximum, %llu",
+			"the lower limit, %llu bytes a second, is above the upper limit, %llu",
 			(unsigned long long)min, (unsigned long long)max);
 	config->sync_rate_min = min;
 	config->sync_rate_max = max;
@@ -253,7 +251,7 @@ rpc_volume_set(struct rpc_context *context, json_object *params, struct fault *f
 		rpc_fail_volume(fault, code, name);
 		if (code == -EINVAL)
 			snprintf(fault->remedy, sizeof(fault->remedy),
-				 "choose a minimum that is not above the maximum");
+				 "choose a lower limit that is not above the upper limit");
 	}
 	free(config);
 	return result;

@@ -50,11 +50,10 @@ rpc_scrub_start(struct rpc_context *context, json_object *params, struct fault *
 	code = volume_call(context->host, name, start_scrub, &order, fault);
 	if (code == 0)
 		return rpc_view(context, name, true, fault);
-	rpc_fail_call(
-		fault, code, name, "",
-		code == -EBUSY
-			? "iraid scrub status shows it; iraid scrub stop ends it"
-			: "iraid status shows what the volume is; level 0 has nothing to scrub");
+	rpc_fail_call(fault, code, name, "",
+		      code == -EBUSY ? "iraid scrub status shows it; iraid scrub stop ends it"
+				     : "iraid status shows the state of the volume; level 0 has "
+				       "nothing to scrub");
 	return NULL;
 }
 
@@ -69,7 +68,7 @@ rpc_scrub_stop(struct rpc_context *context, json_object *params, struct fault *f
 	code = volume_call(context->host, name, stop_scrub, NULL, fault);
 	if (code == 0)
 		return rpc_view(context, name, true, fault);
-	rpc_fail_call(fault, code, name, "", "iraid scrub status shows what is under way");
+	rpc_fail_call(fault, code, name, "", "iraid scrub status shows whether a scrub runs");
 	return NULL;
 }
 
@@ -153,8 +152,7 @@ rpc_lost_accept(struct rpc_context *context, json_object *params, struct fault *
 		return NULL;
 	}
 	volume_note(context->host, LOG_WARNING, "lost data accepted", name, "",
-		    "%lld bytes that were lost count as they stand now, an administrator said so",
-		    (long long)bytes);
+		    "%lld lost bytes were accepted as they are, by command", (long long)bytes);
 	result = json_object_new_object();
 	rpc_put_text(result, "name", name);
 	rpc_put_number(result, "accepted_bytes", (uint64_t)bytes);

@@ -33,7 +33,7 @@ static int
 do_call(struct hosted *hosted, struct volume_call *call)
 {
 	if (hosted->engine_stopping)
-		return fault_errno(call->fault, -EAGAIN, "it is starting again or stopping");
+		return fault_errno(call->fault, -EAGAIN, "it is restarting or stopping");
 	if (!hosted->engine)
 		return fault_errno(call->fault, -ENOMEDIUM, "it is not assembled: %.200s",
 				   hosted->setup_fault.message);
@@ -80,7 +80,8 @@ call_hosted(struct hosted *hosted, int (*fn)(struct hosted *, void *, struct fau
 	*fault = (struct fault)FAULT_NONE;
 	pthread_mutex_lock(&hosted->lock);
 	if (hosted->ended) {
-		call.result = fault_errno(fault, -ESHUTDOWN, "it was stopped meanwhile");
+		call.result =
+			fault_errno(fault, -ESHUTDOWN, "it was stopped before the command ended");
 	} else {
 		*hosted->calls_last = &call;
 		hosted->calls_last = &call.next;
@@ -204,7 +205,7 @@ detach_device(struct hosted *hosted, void *argument, struct fault *fault)
 
 	if (slot < 0 || slot >= hosted->slot_count || !hosted->backends[slot] ||
 	    strncmp(hosted->backends[slot]->label, detaching->label, 255) != 0)
-		return fault_errno(fault, -ENOENT, "it has left the volume already");
+		return fault_errno(fault, -ENOENT, "it has already left the volume");
 	return engine_detach(hosted->engine, slot, fault->message);
 }
 
@@ -277,7 +278,7 @@ accept_lost(struct hosted *hosted, void *argument, struct fault *fault)
 		hosted->accepting = accepting;
 	pthread_mutex_unlock(&hosted->lock);
 	if (busy)
-		return fault_errno(fault, -EBUSY, "lost extents are being accepted already");
+		return fault_errno(fault, -EBUSY, "another command is accepting lost extents");
 	engine_lost_accept(hosted->engine, accepting->offset_bytes, accepting->length_bytes,
 			   accepted, hosted);
 	return 0;
@@ -332,7 +333,7 @@ void
 volume_growing_fail(struct hosted *hosted)
 {
 	grown(hosted, -ESHUTDOWN,
-	      "it was stopped meanwhile; its next start shows which size it has");
+	      "it was stopped before the command ended; its next start shows which size it has");
 }
 
 static uint64_t
@@ -362,7 +363,7 @@ begin_growing(struct hosted *hosted, void *argument, struct fault *fault)
 		hosted->growing = growing;
 	pthread_mutex_unlock(&hosted->lock);
 	if (busy)
-		return fault_errno(fault, -EBUSY, "a change of its size is under way");
+		return fault_errno(fault, -EBUSY, "a change of its size is in progress");
 	growing->out->before_bytes = size_now(hosted->engine);
 	error = engine_grow(hosted->engine, grown, hosted, fault->message);
 	if (error != 0) {
@@ -403,9 +404,9 @@ volume_grow(struct volume_host *host, const char *name, struct volume_growth *ou
 	/* What has a fresh status has published it too. */
 	if (result == 0 &&
 	    volume_wait_until(host, name, note_size, &out->size_bytes, STATUS_MS) != 0)
-		result = fault_errno(
-			fault, -ESHUTDOWN,
-			"it was stopped right after; its next start shows which size it has");
+		result = fault_errno(fault, -ESHUTDOWN,
+				     "it was stopped directly afterwards; its next start shows "
+				     "which size it has");
 	volume_unpin(hosted);
 	return result;
 }
@@ -478,11 +479,11 @@ add_device(struct volume_config *config, void *argument, struct fault *fault)
 	const struct device_address *device = argument;
 
 	if (volume_config_find(config, device) >= 0)
-		return fault_errno(fault, -EEXIST, "it is a device of volume \"%s\" already",
+		return fault_errno(fault, -EEXIST, "it is already a device of volume \"%s\"",
 				   config->name);
 	if (config->device_count == SLOTS_MAX)
 		return fault_errno(fault, -ENOSPC,
-				   "volume \"%s\" has %d devices, more are not possible",
+				   "volume \"%s\" has %d devices, which is the maximum",
 				   config->name, SLOTS_MAX);
 	config->devices[config->device_count++] = *device;
 	return 0;

@@ -138,7 +138,7 @@ session_options(const struct volume_config *config, struct backend_iscsi_options
 	out->connect_ms = out->deadline_ms < 5000 ? 5000 : out->deadline_ms;
 	if (error != 0)
 		return fault_errno(fault, error,
-				   "the gateway's id can't be read from or written to %.128s: %s",
+				   "the gateway's id in %.128s can't be read or written: %s",
 				   state_dir(), strerror(-error));
 	out->reservation_key = key;
 	if (config->chap_file[0] != '\0') {
@@ -353,7 +353,7 @@ volume_engine_make(struct hosted *hosted)
 	if (error != 0)
 		fault_errno(
 			&hosted->setup_fault, error,
-			"the epochs this gateway knows of it can't be read from %.128s/epochs*: %s",
+			"the recorded epochs of this volume can't be read from %.128s/epochs*: %s",
 			state_dir(), strerror(-error));
 	if (error == 0)
 		error = make_backends(hosted, &config, options.take_over_ms);

@@ -171,8 +171,8 @@ begin(struct volume_host *host, const char *name, const struct volume_start_opti
 		return error;
 	if (host->ending)
 		return fault_errno(fault, -EAGAIN,
-				   "volume \"%s\" can't be started, as %s is ending; try again "
-				   "when it is back",
+				   "volume \"%s\" can't be started, because %s is ending; try "
+				   "again after its restart",
 				   name, host->program);
 	hosted = new_hosted(host, &config, options);
 	if (!hosted)
@@ -293,7 +293,8 @@ volume_acquire(struct volume_host *host, const char *name, const char *user, str
 		begun = error == 0;
 	} else if (hosted->stopping) {
 		error = fault_errno(fault, -EAGAIN,
-				    "volume \"%s\" is being stopped; try again when it has", name);
+				    "volume \"%s\" is being stopped; try again when it is stopped",
+				    name);
 	}
 	if (error == 0) {
 		volume->hosted = hosted;
@@ -535,10 +536,10 @@ begin_again(struct hosted *hosted, const struct volume_start_options *options, s
 	if (error != 0)
 		return error;
 	if (memcmp(config.uuid, hosted->uuid, sizeof(config.uuid)) != 0)
-		return fault_errno(fault, -EBUSY,
-				   "volume \"%s\" runs with another UUID than its configuration "
-				   "has now; stop it first",
-				   hosted->name);
+		return fault_errno(
+			fault, -EBUSY,
+			"volume \"%s\" runs with another UUID than its file has now; first stop it",
+			hosted->name);
 	pthread_mutex_lock(&hosted->lock);
 	state = (int)hosted->status.state;
 	if (!hosted->want_restart &&
@@ -570,7 +571,8 @@ volume_start(struct volume_host *host, const char *name, const struct volume_sta
 		begun = error == 0;
 	} else if (hosted->stopping) {
 		error = fault_errno(fault, -EAGAIN,
-				    "volume \"%s\" is being stopped; try again when it has", name);
+				    "volume \"%s\" is being stopped; try again when it is stopped",
+				    name);
 	} else {
 		error = begin_again(hosted, options, fault);
 	}

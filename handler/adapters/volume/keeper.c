@@ -135,11 +135,11 @@ look_at_mark(struct search *search, const struct device_address *device,
 	if (good && (copies->spare != SUPERBLOCK_OK ||
 		     memcmp(copies->mark.volume_uuid, shared, sizeof(shared)) != 0))
 		good = fault_set(fault, FAULT_IN_USE, "",
-				 "it no longer has the mark of a shared spare");
+				 "it no longer has the mark of a spare of the gateway");
 	else if (good && (found.capacity_bytes < search->job->member_bytes ||
 			  found.block_bytes != search->job->block_bytes))
 		good = fault_set(fault, FAULT_UNFIT, "",
-				 "its size is no longer that of the pool's list");
+				 "its size differs from the one in gateway.conf");
 	free(copies);
 	return good;
 }
@@ -167,7 +167,7 @@ still_fit(struct search *search, const struct device_address *device)
 	explicit_bzero(&credentials, sizeof(credentials));
 	if (!fit)
 		volume_note(hosted->host, LOG_WARNING, "spare unfit", hosted->name, label,
-			    "the gateway's spare %s can't be taken: %s", label, fault.message);
+			    "spare %s of the gateway can't be used: %s", label, fault.message);
 	return fit;
 }
 
@@ -194,8 +194,9 @@ give_back(struct search *search, const struct pool_spare *spare, const char *lab
 	if (error == 0)
 		error = spare_pool_add(spare, &fault);
 	volume_note(hosted->host, LOG_WARNING, "spare given back", hosted->name, label,
-		    "the gateway's spare %s was not attached: %s%s%s", label, why,
-		    error ? "; nor could it be put back: " : "", error ? fault.message : "");
+		    "spare %s of the gateway was not added: %s%s%s", label, why,
+		    error ? "; it could not be returned to the gateway's spares either: " : "",
+		    error ? fault.message : "");
 }
 
 /* Returns whether the search is over. */
@@ -218,7 +219,7 @@ take(struct search *search, const struct pool_spare *chosen)
 		return false; /* another process has it since */
 	if (result != 0) {
 		volume_note(hosted->host, LOG_ERR, "spare unfit", hosted->name, label,
-			    "the gateway's spare %s can't be taken: %s", label, fault.message);
+			    "spare %s of the gateway can't be used: %s", label, fault.message);
 		return true;
 	}
 	result = volume_attach(hosted->host, hosted->name, &spare.device, &fault);
@@ -226,7 +227,7 @@ take(struct search *search, const struct pool_spare *chosen)
 		give_back(search, &spare, label, fault.message);
 	else
 		volume_note(hosted->host, LOG_NOTICE, "spare taken", hosted->name, label,
-			    "%s, a spare of the gateway, is a device of this volume now", label);
+			    "%s, a spare of the gateway, is now a device of this volume", label);
 	return true;
 }
 
@@ -276,7 +277,7 @@ drop_from_config(struct hosted *hosted, const struct device_address *device)
 	member_address_format(&device->address, label);
 	if (volume_edit_drop(hosted->host, hosted->name, device, &fault) != 0)
 		volume_note(hosted->host, LOG_ERR, "configuration", hosted->name, label,
-			    "%s was let go, but is in the configuration still: %s", label,
+			    "%s was removed, but is still in the configuration: %s", label,
 			    fault.message);
 	count_drop(hosted, -1);
 }

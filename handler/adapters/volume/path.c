@@ -111,7 +111,7 @@ volume_probe(struct volume_host *host, const char *name, const struct probe_orde
 		pthread_mutex_unlock(&hosted->lock);
 		result = probing.result;
 		if (result != 0)
-			fault_errno(fault, result, "it was stopped meanwhile");
+			fault_errno(fault, result, "it was stopped before the command ended");
 	}
 	volume_unpin(hosted);
 	return result;

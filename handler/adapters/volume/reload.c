@@ -13,7 +13,7 @@
 #include "internal.h"
 #include "reload.h"
 
-#define RESTART "iraid stop and iraid start the volume; one that is in use: iraid unexport it first"
+#define RESTART "run iraid stop and iraid start; if the volume is in use, first iraid unexport"
 
 static int
 note_change(struct reload *out, const char *key, const char *from, const char *to, bool applied,
@@ -74,10 +74,10 @@ compare_devices(const struct volume_config *running, const struct volume_config 
 
 		device_address_format(&running->devices[i], from);
 		if (index < 0) {
-			error = note_change(out, "member", from, "", false,
-					    "put the line back and use iraid remove or iraid "
-					    "replace; without it the volume starts without this "
-					    "device");
+			error = note_change(
+				out, "member", from, "", false,
+				"restore the line and use iraid remove or iraid replace; without "
+				"the line the volume starts without this device");
 			continue;
 		}
 		device_address_format(&file->devices[index], to);
@@ -90,8 +90,8 @@ compare_devices(const struct volume_config *running, const struct volume_config 
 			continue;
 		device_address_format(&file->devices[i], to);
 		error = note_change(out, "member", "", to, false,
-				    "take the line out and use iraid add-spare or iraid replace, "
-				    "which look at the device first");
+				    "remove the line and use iraid add-spare or iraid replace, "
+				    "which examine the device first");
 	}
 	return error;
 }

@@ -359,7 +359,7 @@ run_volume(void *argument)
 	pthread_mutex_lock(&hosted->lock);
 	hosted->ended = true;
 	hosted->engine_stopped = true;
-	volume_calls_fail(hosted, -ESHUTDOWN, "it was stopped meanwhile");
+	volume_calls_fail(hosted, -ESHUTDOWN, "it was stopped before the command ended");
 	publish(hosted, reactor_now_ms(hosted->reactor));
 	pthread_mutex_unlock(&hosted->lock);
 	take_submitted(&hosted->submit_message);
