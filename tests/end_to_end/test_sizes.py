@@ -342,7 +342,7 @@ def test_members_whose_blocks_differ_are_refused(gateway, lio_members, memory_fo
     assert len(before) == 3
     status, text = attempt_iraid("create", "mixed", "--level", "5", *members)
     assert status != 0
-    assert f"{members[2]} has blocks of 4096 bytes and {members[0]} of 512" in text, text
+    assert f"{members[2]} has blocks of 4096 bytes, but {members[0]} has blocks of 512" in text, text
     assert "same block size" in text, text
     assert "mixed" not in iraid("list")
     assert {path: path.read_bytes() for path in memory_folder.rglob("*.img")} == before

@@ -246,7 +246,7 @@ def test_a_stop_ends_a_probe(gateway: Gateway, make_farm: Callable[..., TargetFa
         assert busy.value.kind == "busy"
         begun = time.monotonic()
         gateway.must("stop", "v0")
-        with pytest.raises(RpcError, match="stopped meanwhile") as ended:
+        with pytest.raises(RpcError, match="stopped before the command ended") as ended:
             probe.result()
     assert ended.value.kind == "busy" and time.monotonic() - begun < BOUND_SECONDS
     gateway.must("start", "v0")

@@ -127,7 +127,7 @@ def test_a_power_on_while_a_session_opens_takes_its_reservation_along(start, opc
 
         target.on_reset = lambda: reset.append(True)
         target.rules.insert(0, rule)
-        why = "closed EBUSY .*another gateway" if holder else "closed ECONNRESET .*reservation is gone"
+        why = "closed EBUSY .*another gateway" if holder else "closed ECONNRESET .*reservation was lost"
         closed = probe.ask("open")
         assert re.match(why, closed), closed
         reservations.holder = bytes(8)

@@ -407,7 +407,7 @@ def test_a_read_only_lun_is_unfit(tmp_path, start) -> None:
 
 def test_what_is_no_disk_is_unfit(tmp_path, start) -> None:
     with TargetFarm(tmp_path, device_type="cd") as farm:
-        assert "no disk but a CD or DVD drive" in start(farm.member(0)).ask("open")
+        assert "not a disk but a CD or DVD drive" in start(farm.member(0)).ask("open")
 
 
 def test_targets_and_luns_that_are_not_there_are_named(farm, start) -> None:

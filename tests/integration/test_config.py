@@ -129,7 +129,7 @@ def test_a_file_with_a_fault_changes_nothing_and_is_named(gateway: Gateway, farm
         edit(path, "give_up = 5s")
         (gateway.config / "gateway.conf").write_text("[volumes]\nhegde = 1s\n")
         ran = gateway.iraid("config", "reload", "--socket", volume.control)
-        assert ran.status == 1 and "gateway.conf:2: hegde: " in ran.err and "is it hedge?" in ran.err
+        assert ran.status == 1 and "gateway.conf:2: hegde: " in ran.err and "did you mean hedge?" in ran.err
         assert volume.status()["sync_rate_max_bytes"] == 1 << 30
         (gateway.config / "gateway.conf").write_text("[volumes]\nhedge = 1s\n")
         ran = gateway.must("config", "reload", "--socket", volume.control)
@@ -167,7 +167,7 @@ def test_what_can_not_be_applied_is_named_with_what_to_do(gateway: Gateway, farm
         }
         assert any('error_limit: "64" is now "3"' in event["text"] for event in events)
         shown = gateway.iraid("config", "reload", "v0", "--socket", volume.control).out
-        assert f"member {farm.member(3)} was added: not applied; take the line out" in shown
+        assert f"member {farm.member(3)} was added: not applied; remove the line" in shown
 
 
 def gateway_initiator(volume: Served) -> str:

@@ -144,7 +144,7 @@ def test_nothing_listens_there(tmp_path) -> None:
         said = admin("open", farm.member(0))
         assert said["error"] == UNREACHABLE
         assert said["message"] == f"portal {farm.portal(0)}: connection refused"
-        assert said["remedy"].startswith("is the target running")
+        assert said["remedy"].startswith("check that the target runs")
 
 
 def test_a_hung_target_costs_no_more_than_the_limit(tmp_path) -> None:
@@ -183,7 +183,7 @@ def test_chap_right_wrong_and_missing_are_told_apart(tmp_path) -> None:
         assert said["error"] == LOGIN and "authentication failed" in said["message"]
         assert "joe" in said["remedy"] and "secret 12" not in str(said)
         said = admin("open", farm.member(0))
-        assert said["error"] == LOGIN and "wants CHAP" in said["remedy"]
+        assert said["error"] == LOGIN and "requires CHAP" in said["remedy"]
 
 
 # What is there

@@ -671,7 +671,7 @@ def test_what_is_refused_names_the_thing_and_changes_nothing(
         (["fail", "v0", nothing], 1, "no member"),
         (["remove", "v0", "1"], 1, "is in sync"),
         (["rebuild", "v0", "1"], 1, "is in sync"),
-        (["replace", "v0", "1", farm.member(2)], 1, "is a member of volume"),
+        (["replace", "v0", "1", farm.member(2)], 1, "is already a member of volume"),
         (["replace", "v0", "7", farm.member(4)], 1, 'no member "7"'),
         (["replace", "v0", "1", nothing], 1, "127.0.0.1:1"),
         (["replace", "v0", "1", "nonsense"], 1, "nonsense"),
@@ -686,8 +686,8 @@ def test_what_is_refused_names_the_thing_and_changes_nothing(
         (["scrub", "stop", "v0"], 1, "no scrub is running"),
         (["scrub", "start", "v9"], 1, 'no volume "v9"'),
         (["lost", "v9"], 1, 'no volume "v9"'),
-        (["set", "v0", "--rate-min", "2G"], 1, "above the maximum"),
-        (["set", "v0", "--rate-max", "1"], 1, "must be"),
+        (["set", "v0", "--rate-min", "2G"], 1, "above the upper limit"),
+        (["set", "v0", "--rate-max", "1"], 1, "not between"),
         (["set", "v9", "--rate-max", "1G"], 1, 'no volume "v9"'),
         (["wait", "v9"], 1, 'no volume "v9"'),
     ]:
@@ -736,7 +736,7 @@ def test_one_lun_by_two_names_is_never_taken_twice(gateway: Gateway, make_farm: 
     assert ran.status == 1 and "are the same LUN" in ran.err, ran
     gateway.must("stop", "v0")
     ran = gateway.iraid("add-spare", "v0", farm.member(1, 1), "--force")
-    assert ran.status == 1 and "start the volume first" in ran.err, ran
+    assert ran.status == 1 and "first start the volume" in ran.err, ran
 
 
 def test_a_spare_is_added_to_a_volume_that_does_not_run(gateway: Gateway, farm: TargetFarm) -> None:

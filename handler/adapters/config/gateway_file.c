@@ -98,7 +98,7 @@ gateway_file_parse(const char *text, size_t length, struct gateway_file *out,
 	if (volumes->sync_rate_min > volumes->sync_rate_max) {
 		config_fault_add(faults, 0, "sync_rate_min",
 				 "choose sync_rate_min not above sync_rate_max",
-				 "sync_rate_min in [volumes] is above sync_rate_max");
+				 "the value in [volumes] is above sync_rate_max");
 		if (faults->count > 0)
 			snprintf(faults->list[faults->count - 1].section,
 				 sizeof(faults->list[0].section), COMMON);

@@ -258,7 +258,7 @@ read_device(const char *text, struct volume_config *config, struct config_fault 
 	if (volume_config_find(config, &device) >= 0)
 		return wrong(fault, "name each LUN once", text, "is there twice");
 	if (config->device_count == SLOTS_MAX)
-		return wrong(fault, "take some out", text,
+		return wrong(fault, "remove some", text,
 			     "is one device more than a volume can have");
 	config->devices[config->device_count++] = device;
 	return true;
@@ -300,7 +300,7 @@ read_spare(const char *text, struct spare_pool *pool, struct config_fault *fault
 			return wrong(fault, "name each LUN once", device, "is there twice");
 	}
 	if (pool->count == SPARE_POOL_MAX)
-		return wrong(fault, "take some out", device,
+		return wrong(fault, "remove some", device,
 			     "is one spare more than a gateway can have");
 	spare.size_bytes = size;
 	spare.block_bytes = block;

@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char look_at_log[] = "look into the target's log";
+static const char look_at_log[] = "see the target's log";
 
 static int unfit(struct inspection *inspection, const char *remedy, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));

@@ -184,10 +184,10 @@ test_faults_are_refused_with_file_line_key_and_remedy(void **state)
 	refused("enabled = no", "enabled = no # for now",
 		"FILE:13: enabled: \"# for now\" is part of the value");
 	refused("enabled = no", "enabled = no\nEnabled = yes",
-		"FILE:14: enabled: it is there twice, first in line 13");
+		"FILE:14: enabled: it occurs twice, first in line 13");
 	refused("enabled = no", "enabled = maybe",
 		"FILE:13: enabled: \"maybe\" is neither yes nor no; write yes or no");
-	refused("enabled = no", "enabled = n\x01o", "FILE:13: there is a control character");
+	refused("enabled = no", "enabled = n\x01o", "FILE:13: it has a control character");
 	refused("enabled = no", "# \xff\xfe", "FILE:13: it is not UTF-8");
 	refused("uuid = 3f0c", "uuid = 3f0", "FILE:3: uuid: ");
 	refused("3f0c9a52-7d14-4f0e-9a6b-2d9a1c7e5b10", "00000000-0000-0000-0000-000000000000",
@@ -196,7 +196,7 @@ test_faults_are_refused_with_file_line_key_and_remedy(void **state)
 	refused("/iqn.2026-01.org.example:a/0", "/iqn.2026-01.org.example:a",
 		"FILE:5: member: \"10.0.0.1/iqn");
 	refused("member=[fd00::4]:3261/iqn.2026-01.org.example:b/7", "",
-		"2 members at least, here is 1");
+		"2 members or more, the file has 1");
 	refused("iqn.2026-01.org.iraid:gw:v0", "gw", "FILE:8: initiator: \"gw\"");
 	refused("[fd00::4]:3261/iqn.2026-01.org.example:b/7",
 		"10.0.0.1:3260/iqn.2026-01.org.example:a/0", "twice");
@@ -230,7 +230,7 @@ test_faults_are_refused_with_file_line_key_and_remedy(void **state)
 	refused("enabled = no", "header_digest = 2", "header_digest");
 	for (int i = 0; i < SLOTS_MAX; i++)
 		sprintf(many + strlen(many), "member = h/iqn.x:a/%d\n", i);
-	refused("enabled = no", many, "one more than a volume can have");
+	refused("enabled = no", many, "one device more than a volume can have");
 }
 
 static void
@@ -243,7 +243,7 @@ test_a_file_with_a_nul_is_refused(void **state)
 	memcpy(text, good, sizeof(good));
 	*strstr(text, "/v0") = '\0'; /* what stands before it would be another path */
 	assert_int_equal(parse(text, strlen(good), &config, &fault), -EINVAL);
-	assert_non_null(strstr(fault.message, "FILE:12: there is a control character, byte 0x00"));
+	assert_non_null(strstr(fault.message, "FILE:12: it has a control character, byte 0x00"));
 }
 
 static void
@@ -288,7 +288,7 @@ test_a_name_that_can_not_be_is_named_and_the_rest_of_the_file_holds(void **state
 		  NULL },
 		{ "chap_file = /gr\xc3\xb6\xc3\x9f"
 		  "e!\t!",
-		  "FILE:12: chap_file: it is there twice, first in line 2" },
+		  "FILE:12: chap_file: it occurs twice, first in line 2" },
 	};
 	static const char *const sections[] = { "[gr\xc3\xb6\xc3\x9f"
 						"e]",

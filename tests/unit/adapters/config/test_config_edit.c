@@ -509,9 +509,9 @@ test_bad_values_of_the_gateway_are_named(void **state)
 		{ "[exporter]\nport = 65536\n",
 		  "2: port: \"65536\" is too much; choose 1 to 65535" },
 		{ "[volumes]\nsync_rate_max = 1M\n",
-		  "sync_rate_min: in [volumes] it is above sync_rate_max" },
+		  "sync_rate_min: the value in [volumes] is above sync_rate_max" },
 		{ "[volumes]\ngive_up = 5s\ngive_up = 6s\n",
-		  "3: give_up: it is there twice, first in line 2" },
+		  "3: give_up: it occurs twice, first in line 2" },
 		{ "[spares]\ngr\xc3\xb6\xc3\x9f"
 		  "e = 1\n",
 		  "2: gr\xc3\xb6\xc3\x9f"

@@ -260,8 +260,8 @@ test_answers_that_are_too_short_are_none(void **state)
 		const char *why;
 	} cases[] = {
 		{ INSPECT_IDENTITY, 35, "the answer to INQUIRY is too short" },
-		{ INSPECT_CAPACITY_16, 11, "the answer to READ CAPACITY(16) makes no sense" },
-		{ INSPECT_RESERVATIONS, 7, "the answer to READ RESERVATION makes no sense" },
+		{ INSPECT_CAPACITY_16, 11, "the answer to READ CAPACITY(16) is invalid" },
+		{ INSPECT_RESERVATIONS, 7, "the answer to READ RESERVATION is invalid" },
 		{ INSPECT_MODE, 23, "the answer to MODE SENSE is too short" },
 	};
 	struct inspection found;
@@ -385,9 +385,9 @@ test_a_lun_in_use_is_looked_at_and_not_used(void **state)
 	for (int person = 0; person < 2; person++) {
 		for (size_t i = 0; i < sizeof(vital) / sizeof(vital[0]); i++)
 			assert_int_equal(with_answer(vital[i], conflict, person, &found), -EBUSY);
-		assert_string_equal(found.why,
-				    "in use by another initiator: INQUIRY of the block limits met "
-				    "a reservation conflict");
+		assert_string_equal(
+			found.why, "in use by another initiator: INQUIRY of the block limits ended "
+				   "with a reservation conflict");
 		assert_int_equal(with_answer(INSPECT_READY, conflict, person, &found), 0);
 	}
 	assert_int_equal(with_answer(INSPECT_MODE, conflict, false, &found), -EBUSY);
@@ -417,7 +417,7 @@ test_unit_attentions_without_end_come_to_an_end(void **state)
 			assert_int_equal(inspect(&lun, person, &found), -EINVAL);
 			assert_int_equal(lun.sent, 1 + SCSI_REPEATS_MAX);
 			assert_string_equal(found.why,
-					    "INQUIRY meets one unit attention after another");
+					    "INQUIRY ends with one unit attention after another");
 			assert_int_equal(with_answer(INSPECT_MODE, attentions[i], person, &found),
 					 -EINVAL);
 		}

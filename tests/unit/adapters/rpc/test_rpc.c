@@ -365,7 +365,7 @@ test_rates_are_kept_in_the_file_whatever_else_was_edited_there(void **state)
 	config.give_up_seconds = 77;
 	assert_int_equal(volume_config_write(&config, &fault), 0);
 	refused(CALL("volume.set", "{\"name\":\"v0\",\"sync_rate_max_bytes\":65536}"), 1, "invalid",
-		"above the maximum");
+		"above the upper limit");
 	json_object_put(
 		ask(CALL("volume.set", "{\"name\":\"v0\",\"sync_rate_max_bytes\":2097152}")));
 	assert_int_equal(volume_config_read("v0", &config, &fault), 0);

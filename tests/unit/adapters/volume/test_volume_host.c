@@ -468,7 +468,7 @@ test_a_growth_is_waited_for_and_its_size_is_known_on_return(void **state)
 
 	grow_volume(&second);
 	assert_int_equal(second.result, -EBUSY);
-	assert_non_null(strstr(second.fault.message, "under way"));
+	assert_non_null(strstr(second.fault.message, "in progress"));
 	assert_int_equal(volume_call(host, "v0", has_grown, NULL, &fault), 0);
 	pthread_join(thread, NULL);
 	assert_int_equal(grower.result, 0);

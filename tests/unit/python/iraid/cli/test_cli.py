@@ -365,13 +365,13 @@ def test_json_of_many_volumes_is_an_object_with_a_list(iraid, command):
 
 
 def test_json_of_a_failure_is_on_stdout_and_the_text_on_stderr(iraid):
-    failure = Failure(2, "not_found", "no volume v9", "iraid list shows those there are")
+    failure = Failure(2, "not_found", "no volume v9", "iraid list shows all volumes")
     done = iraid({"volume.status": failure}, "status", "v9", "--json")
     assert done.status == 1
     assert done.json() == {
-        "error": {"type": "not_found", "message": "no volume v9", "remedy": "iraid list shows those there are"}
+        "error": {"type": "not_found", "message": "no volume v9", "remedy": "iraid list shows all volumes"}
     }
-    assert done.err == "iraid: no volume v9\n  remedy: iraid list shows those there are\n"
+    assert done.err == "iraid: no volume v9\n  remedy: iraid list shows all volumes\n"
 
 
 # --- failures ---

@@ -252,9 +252,9 @@ def test_fail_does_not_wait_for_a_spare_that_is_not_there(iraid):
     assert done.status == 1
     assert f"no spare to take the place of {OLD}" in done.err
     assert "iraid replace v0" in done.err
-    unfit = page(event(2, "spare unfit", text="the gateway's spare X can't be taken: it is dead"))
+    unfit = page(event(2, "spare unfit", text="spare X of the gateway can't be used: it is dead"))
     answers |= {"pool.list": {"spares": [SPARE]}, "events": in_turn(page(), unfit)}
-    assert "spare X can't be taken: it is dead" in iraid(answers, "fail", "v0", "2", "--wait").err
+    assert "spare X of the gateway can't be used: it is dead" in iraid(answers, "fail", "v0", "2", "--wait").err
 
 
 def test_add_spare_waits_when_it_goes_to_work(iraid):

@@ -187,10 +187,10 @@ def test_a_handler_that_refuses_the_size_fails_the_command(iraid, kernel):
 
 
 def test_a_volume_that_can_not_grow_leaves_lio_alone(iraid, kernel):
-    refusal = Failure(8, "busy", 'volume "v0": member 2 is missing', "iraid wait returns when all are in sync")
+    refusal = Failure(8, "busy", 'volume "v0": member 2 is missing', "iraid wait waits until all are in sync")
     done = iraid(answers(refusal), "grow", "v0")
     assert (done.status, done.out, kernel.order) == (1, "", [])
-    assert done.err == ('iraid: volume "v0": member 2 is missing\n  remedy: iraid wait returns when all are in sync\n')
+    assert done.err == ('iraid: volume "v0": member 2 is missing\n  remedy: iraid wait waits until all are in sync\n')
 
 
 def test_an_exported_volume_is_not_touched_unless_the_runner_answers(iraid, kernel):

@@ -295,7 +295,7 @@ def test_a_receive_window_that_is_too_small_for_the_way_is_found(rtt_us, rate, f
 def test_who_is_out_is_said_first_and_not_tuned():
     gone = advice.Measured(member(1)["member"], 1, "faulty", "no route")
     silent = advice.Measured(member(2)["member"], 2, "in sync", "")
-    hung = measured(3, error="it answered nothing in time")
+    hung = measured(3, error="it did not answer in time")
     found = find([measured(0), gone, silent, hung], state="degraded", empty_roles=[4])
     assert [(one.kind, one.members) for one in found] == [
         ("out", [gone.member]),

@@ -410,7 +410,7 @@ def test_a_volume_whose_file_has_a_fault_is_told_and_hides_no_other(rig):
 
 def test_once_says_by_its_status_that_it_could_not_look(rig, capsys):
     def refused():
-        raise IraidError("/etc/iraid/volumes: Permission denied", "check that folder's permissions")
+        raise IraidError("/etc/iraid/volumes: Permission denied", "check the permissions of that folder")
 
     rig.handler.volumes = refused
     assert rig.start().once() == 1
