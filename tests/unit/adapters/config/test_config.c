@@ -170,7 +170,7 @@ test_faults_are_refused_with_file_line_key_and_remedy(void **state)
 	char many[4096] = "";
 
 	refused("enabled = no", "enabeld = no",
-		"FILE:13: enabeld: there is no such key in [volume]; is it enabled?");
+		"FILE:13: enabeld: there is no such key in [volume]; did you mean enabled?");
 	refused("enabled = no", "colour = no",
 		"FILE:13: colour: there is no such key in [volume]; iraid.conf(5)");
 	refused("enabled = no", "[vloume]\nenabled = no",

@@ -179,13 +179,13 @@ test_values_that_cannot_be_are_refused_before_any_login(void **state)
 		-32602, "params", "level");
 	refused(CALL("volume.create",
 		     "{\"name\":\"v\",\"level\":5,\"chunk_bytes\":5000,\"members\":" THREE "}"),
-		1, "invalid", "chunk_bytes 5000");
+		1, "invalid", "chunk size 5000");
 	refused(CALL("volume.create",
 		     "{\"name\":\"v\",\"level\":5,\"chunk_bytes\":2097152,\"members\":" THREE "}"),
-		1, "invalid", "chunk_bytes 2097152");
+		1, "invalid", "chunk size 2097152");
 	refused(CALL("volume.create",
 		     "{\"name\":\"v\",\"level\":5,\"chunk_bytes\":0,\"members\":" THREE "}"),
-		1, "invalid", "chunk_bytes 0");
+		1, "invalid", "chunk size 0");
 	refused(CALL("volume.create",
 		     "{\"name\":\"v\",\"level\":5,\"members\":[\"h/iqn.x:a/0\",\"h/iqn.x:b/0\"]}"),
 		1, "invalid", "2 were given");
