@@ -132,7 +132,7 @@ def test_sizes_that_differ_are_a_warning(gateway: Gateway, make_farm: MakeFarm) 
     """The smallest counts, and all of it; of the others' surplus nothing is used."""
     farm = make_farm(options=[TargetOptions(size_bytes=size * MIB) for size in (40, 24, 32)])
     ran = gateway.must("create", "v0", "--level", "5", "--json", *farm.members())
-    assert "warning" in ran.err and "sizes differ" in ran.err and farm.member(1) in ran.err
+    assert "warning" in ran.err and "sizes of the members differ" in ran.err and farm.member(1) in ran.err
     reader = VolumeReader([farm.backing(number) for number in range(3)])
     assert ran.json["size_bytes"] == reader.size <= 2 * 24 * MIB
     for superblock in reader.superblocks().values():

@@ -193,7 +193,7 @@ def test_a_member_that_a_start_waits_for_is_not_made_a_spare(gateway: Gateway, f
     wait_until(lambda: gateway.status("v0")["state"] == state, f"a volume that is {state}")
 
     ran = gateway.iraid("add-spare", "v0", names[0], "--force")
-    assert ran.status == 1 and 'holds a member of volume "v0" itself' in ran.err, ran
+    assert ran.status == 1 and 'holds a member of volume "v0", which' in ran.err, ran
     gateway.must("stop", "v0")
     gateway.configure("v0", members=names, assembly_wait_seconds=1)
     gateway.must("start", "v0", "--timeout", "15")
