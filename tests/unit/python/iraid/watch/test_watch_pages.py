@@ -46,7 +46,7 @@ def test_every_check_of_the_doctor_is_explained_in_order():
 
 def test_every_part_of_the_archive_is_named():
     source = (ROOT / "python/iraid/watch/support.py").read_text()
-    parts = set(re.findall(r'(?:Part\(f?"|^    \(")([\w./-]+)', source, re.MULTILINE))
+    parts = set(re.findall(r'(?:Part\(\s*f?"|^    \(")([\w./-]+)', source, re.MULTILINE))
     assert len(parts) > 20
     cells = " ".join(table(DOCTOR, "part"))
     for part in parts - {"spares.json"}:
