@@ -112,7 +112,8 @@ check_age(struct iscsi_member *member)
 
 	if (oldest == NULL || watch_clock_ms(member) < oldest->since_ms + most_ms)
 		return;
-	member_drop(member, -ETIMEDOUT, "a %s is not complete after %llu ms, although data arrived",
+	member_drop(member, -ETIMEDOUT,
+		    "a %s is not complete after %llu ms, although the target answers",
 		    names[oldest->op], (unsigned long long)most_ms);
 }
 
