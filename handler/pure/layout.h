@@ -68,14 +68,14 @@
 #define REGION_STALE(set) ((uint8_t)(0x04u << (set)))
 #define REGION_STALE_ANY 0x3Cu
 
-enum member_state { /* as recorded in superblocks; values are on disk */
-		    MEMBER_IN_SYNC = 1,
-		    MEMBER_FAULTY = 2,	   /* evicted while the volume ran: hung, lost or failing */
-		    MEMBER_MISSING = 3,	   /* absent when the volume was assembled */
-		    MEMBER_REBUILDING = 4, /* is being filled; only in tracked[] */
-		    MEMBER_OUT_OF_DATE =
-			    5, /* left the volume in order and may catch up; only in tracked[] */
-		    MEMBER_SPARE = 6, /* waits; never on disk as a state, see spare.h */
+/* as recorded in superblocks; values are on disk */
+enum member_state {
+	MEMBER_IN_SYNC = 1,
+	MEMBER_FAULTY = 2,	/* evicted while the volume ran: hung, lost or failing */
+	MEMBER_MISSING = 3,	/* absent when the volume was assembled */
+	MEMBER_REBUILDING = 4,	/* is being filled; only in tracked[] */
+	MEMBER_OUT_OF_DATE = 5, /* left the volume in order and may catch up; only in tracked[] */
+	MEMBER_SPARE = 6,	/* waits; never on disk as a state, see spare.h */
 };
 
 /* A member that is not in sync, and what is known of what it lacks: the regions with
@@ -96,19 +96,21 @@ struct tracked_member {
 	uint64_t write_count;
 };
 
-enum scrub_mode { /* values are on disk */
-		  SCRUB_NONE = 0,
-		  SCRUB_CHECK = 1,
-		  SCRUB_REPAIR = 2,
+/* values are on disk */
+enum scrub_mode {
+	SCRUB_NONE = 0,
+	SCRUB_CHECK = 1,
+	SCRUB_REPAIR = 2,
 };
 
-enum area_type { /* values are on disk */
-		 AREA_MAP = 1,
-		 AREA_LOG = 2,
-		 AREA_CHECKSUMS = 3,
-		 AREA_DATA = 4,
-		 /* of a volume that has grown, behind the data; else of type 0, absent */
-		 AREA_MORE_CHECKSUMS = 5,
+/* values are on disk */
+enum area_type {
+	AREA_MAP = 1,
+	AREA_LOG = 2,
+	AREA_CHECKSUMS = 3,
+	AREA_DATA = 4,
+	/* of a volume that has grown, behind the data; else of type 0, absent */
+	AREA_MORE_CHECKSUMS = 5,
 };
 #define LAYOUT_AREAS 5
 

@@ -6,16 +6,17 @@
 #include "bytes.h"
 #include "mutant.h"
 
-enum { /* in a granule */
-       AT_CRC = 0,
-       AT_EPOCH = 4,
-       AT_ENTRIES = 16,
-       ENTRY_BYTES = 24,
-       ENTRY_AT_ROWS = 8,
-       ENTRY_AT_BEGIN = 12,
-       ENTRY_AT_END = 16,
-       ENTRY_AT_ROLE = 20,
-       ENTRY_AT_FLAGS = 21,
+/* in a granule */
+enum {
+	AT_CRC = 0,
+	AT_EPOCH = 4,
+	AT_ENTRIES = 16,
+	ENTRY_BYTES = 24,
+	ENTRY_AT_ROWS = 8,
+	ENTRY_AT_BEGIN = 12,
+	ENTRY_AT_END = 16,
+	ENTRY_AT_ROLE = 20,
+	ENTRY_AT_FLAGS = 21,
 };
 
 #define ROW_MAX (1ull << 48) /* more than any volume has, and far from where sums overflow */

@@ -6,10 +6,11 @@
 
 #include "bytes.h"
 
-enum { /* offsets in a granule */
-       GRANULE_AT_CRC = 0,
-       GRANULE_AT_EPOCH = 4,
-       GRANULE_AT_FLAGS = 12,
+/* offsets in a granule */
+enum {
+	GRANULE_AT_CRC = 0,
+	GRANULE_AT_EPOCH = 4,
+	GRANULE_AT_FLAGS = 12,
 };
 
 #define GRANULES_PER_BLOCK (LAYOUT_MAP_BLOCK_BYTES / LAYOUT_GRANULE_BYTES)

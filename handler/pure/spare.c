@@ -5,15 +5,16 @@
 
 #include "bytes.h"
 
-enum { /* offsets */
-       AT_MAGIC = 0,
-       AT_CRC = 8,
-       AT_VERSION = 12,
-       AT_MEMBER_UUID = 16,
-       AT_VOLUME_UUID = 32,
-       AT_MEMBER_BYTES = 48,
-       AT_BLOCK_BYTES = 56,
-       AT_CREATED = 64,
+/* offsets */
+enum {
+	AT_MAGIC = 0,
+	AT_CRC = 8,
+	AT_VERSION = 12,
+	AT_MEMBER_UUID = 16,
+	AT_VOLUME_UUID = 32,
+	AT_MEMBER_BYTES = 48,
+	AT_BLOCK_BYTES = 56,
+	AT_CREATED = 64,
 };
 
 #define MAGIC "IRAID-SP"

@@ -46,11 +46,12 @@ enum lost_entry_state {
 	LOST_FREED, /* free, but maybe not yet on all members */
 };
 
-enum lost_change { /* of a slot, since its granule was durable on all members */
-		   LOST_STABLE,
-		   LOST_NEW,   /* and as large as it ever was */
-		   LOST_GROWN, /* or members may disagree */
-		   LOST_SHRUNK,
+/* of a slot, since its granule was durable on all members */
+enum lost_change {
+	LOST_STABLE,
+	LOST_NEW,   /* and as large as it ever was */
+	LOST_GROWN, /* or members may disagree */
+	LOST_SHRUNK,
 };
 
 struct lost {

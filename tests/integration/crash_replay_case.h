@@ -4,14 +4,15 @@
 
 #include "crash_replay.h"
 
-enum keep { /* of the writes that may be there or not */
-	    KEEP_NONE,
-	    KEEP_ALL,
-	    KEEP_ONE, /* `which` counts from the newest */
-	    LOSE_ONE,
-	    TEAR_FIRST_HALF, /* of the newest; the others are there */
-	    TEAR_RANDOM,
-	    KEEP_RANDOM, /* each there, not there, or in part */
+/* of the writes that may be there or not */
+enum keep {
+	KEEP_NONE,
+	KEEP_ALL,
+	KEEP_ONE, /* `which` counts from the newest */
+	LOSE_ONE,
+	TEAR_FIRST_HALF, /* of the newest; the others are there */
+	TEAR_RANDOM,
+	KEEP_RANDOM, /* each there, not there, or in part */
 };
 
 struct crash {

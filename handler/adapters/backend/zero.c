@@ -64,10 +64,9 @@ zero_unmaps(const struct iscsi_member *member, const struct backend_io *io)
 }
 
 #define FOUR(...) __VA_ARGS__, __VA_ARGS__, __VA_ARGS__, __VA_ARGS__
-#define ENTRY                                                                                      \
-	{                                                                                          \
-		(void *)zeros, ZEROS_BYTES                                                         \
-	}
+/* clang-format off */
+#define ENTRY { (void *)zeros, ZEROS_BYTES }
+/* clang-format on */
 
 struct iscsi_place
 zero_place(void)

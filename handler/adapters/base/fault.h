@@ -4,8 +4,9 @@
  * fills it when it fails; otherwise it may leave anything there.  The caller may add what it knows:
  * the fault's own message can be an argument of the next one.
  *
- *	code	of the control socket, where it is known what the fault means to an administrator.  Below that -errno,
- *		which the function returns as well: rpc/ decides what it means for a command (docs/design/control.md).
+ *	code	of the control socket, where it is known what the fault means to an administrator.
+ *		Below that -errno, which the function returns as well: rpc/ decides what it means
+ *		for a command (docs/design/control.md).
  *	message	names the thing and the value.  It goes to logs and to clients, so it never holds a secret.
  *	remedy	what to do about it; may be empty.
  *
@@ -18,21 +19,22 @@
 #include <stdarg.h>
 #include <stdbool.h>
 
-enum fault_code { /* the control socket's errors, by number */
-		  FAULT_PARSE = -32700,
-		  FAULT_REQUEST = -32600,
-		  FAULT_METHOD = -32601,
-		  FAULT_PARAMS = -32602,
-		  FAULT_INVALID = 1,
-		  FAULT_NOT_FOUND = 2,
-		  FAULT_EXISTS = 3,
-		  FAULT_UNREACHABLE = 4,
-		  FAULT_LOGIN = 5,
-		  FAULT_UNFIT = 6,
-		  FAULT_IN_USE = 7,
-		  FAULT_BUSY = 8,
-		  FAULT_IO = 9,
-		  FAULT_INTERNAL = 10,
+/* the control socket's errors, by number */
+enum fault_code {
+	FAULT_PARSE = -32700,
+	FAULT_REQUEST = -32600,
+	FAULT_METHOD = -32601,
+	FAULT_PARAMS = -32602,
+	FAULT_INVALID = 1,
+	FAULT_NOT_FOUND = 2,
+	FAULT_EXISTS = 3,
+	FAULT_UNREACHABLE = 4,
+	FAULT_LOGIN = 5,
+	FAULT_UNFIT = 6,
+	FAULT_IN_USE = 7,
+	FAULT_BUSY = 8,
+	FAULT_IO = 9,
+	FAULT_INTERNAL = 10,
 };
 
 struct fault {
@@ -41,10 +43,9 @@ struct fault {
 	char remedy[512];
 };
 
-#define FAULT_NONE                                                                                 \
-	{                                                                                          \
-		.code = 0                                                                          \
-	}
+/* clang-format off */
+#define FAULT_NONE { .code = 0 }
+/* clang-format on */
 
 /* Returns false, so that a check can end with it. */
 bool fault_set(struct fault *fault, enum fault_code code, const char *remedy, const char *format,

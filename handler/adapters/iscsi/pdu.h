@@ -36,17 +36,19 @@ enum iscsi_opcode {
 	ISCSI_REJECT = 0x3f,
 };
 
-enum iscsi_function { /* of task management */
-		      ISCSI_ABORT_TASK = 1,
-		      ISCSI_LUN_RESET = 5,
+/* of task management */
+enum iscsi_function {
+	ISCSI_ABORT_TASK = 1,
+	ISCSI_LUN_RESET = 5,
 };
 
-enum iscsi_event { /* of an asynchronous message */
-		   ISCSI_EVENT_SCSI = 0,
-		   ISCSI_EVENT_LOGOUT_REQUEST = 1,
-		   ISCSI_EVENT_CONNECTION_DROP = 2,
-		   ISCSI_EVENT_SESSION_DROP = 3,
-		   ISCSI_EVENT_NEGOTIATE = 4,
+/* of an asynchronous message */
+enum iscsi_event {
+	ISCSI_EVENT_SCSI = 0,
+	ISCSI_EVENT_LOGOUT_REQUEST = 1,
+	ISCSI_EVENT_CONNECTION_DROP = 2,
+	ISCSI_EVENT_SESSION_DROP = 3,
+	ISCSI_EVENT_NEGOTIATE = 4,
 };
 
 struct iscsi_residual {
