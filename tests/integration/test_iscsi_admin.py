@@ -100,7 +100,7 @@ def test_writes_and_reads_of_any_length(tmp_path, tuned, length) -> None:
 
 @pytest.mark.parametrize("byte", ["0xa7", "0x58"])
 def test_data_that_looks_like_the_mark_of_an_empty_buffer_is_read(tmp_path, byte) -> None:
-    """read_part() repeats such a read with another mark."""
+    """Nothing in a buffer tells that an answer has come: bytes of any kind are data."""
     with TargetFarm(tmp_path) as farm:
         wrote = admin("write", farm.member(0), "0", "4096", byte)
         assert admin("read", farm.member(0), "0", "4096")["hash"] == wrote["hash"]

@@ -11,6 +11,8 @@
  *	sim_cascade.c	faults that follow each other while the engine is busy with one
  *	sim_force.c	a start by force, when too few members are left
  *	sim_halves.c	a gateway that dies again and again, and finds other members each time
+ *	sim_rot.c	members that return something else than was written
+ *	sim_raw.c	which regions are raw		sim_record.c	who is out by the superblocks of others
  *
  * A run is a list of steps.  What step i is, and all it draws, depends on the seed and i alone, so
  * that steps can be left out (--steps, --drop) and the others stay what they were; only the
@@ -650,6 +652,13 @@ bool fault_others_are_well(const struct sim *sim, int m);
 bool sim_read_superblock(const struct disk *disk, struct superblock *superblock);
 void fault_cure_all(struct sim *sim); /* and the engine gets the time to notice */
 
+/* sim_raw.c, sim_record.c */
+/* which regions are raw still, by the members' maps */
+void raw_look(struct sim *sim);
+/* roles that are out, or changing hands, to some superblock of others */
+uint32_t record_away(const struct sim *sim, int but);
+bool record_knows_older(const struct sim *sim, int role, const struct superblock *old);
+
 /* sim_oracle.c */
 void oracle_init(struct sim *sim);
 void oracle_free(struct sim *sim);
@@ -676,11 +685,6 @@ void oracle_before_force(struct sim *sim, struct forced_start *start);
 /* Members that left then are taken as they stand, for others are dead: these roles. */
 void oracle_forced(struct sim *sim, const struct forced_start *start, uint32_t left, uint32_t dead);
 void oracle_after_force(struct forced_start *start);
-/* which regions are raw still, by the members' maps */
-void raw_look(struct sim *sim);
-/* roles that are out, or changing hands, to some superblock of others */
-uint32_t record_away(const struct sim *sim, int but);
-bool record_knows_older(const struct sim *sim, int role, const struct superblock *old);
 void oracle_damaged(struct sim *sim, int role, uint64_t row);
 void oracle_look_at_damage(struct sim *sim);
 void oracle_quiescent(struct sim *sim); /* the media were checked, everything is in sync */

@@ -88,6 +88,7 @@ struct config_sink {
 	} tables[CONFIG_TABLES];
 };
 
+/* keys.c */
 /* All items of a file.  A key that is there twice, or is not known, or has a bad value is a fault,
  * and is left out.
  */

@@ -631,8 +631,9 @@ will_be_defined(const struct engine *engine, uint64_t row)
 	       !MUTANT(UNDECIDED_REFUSED);
 }
 
-/* Until that is on record: start_ready() holds it, with its claims, as it holds writes.  It has to
- * look once more: requests may be failing already, and nothing need ever wake the engine again.
+/* Until that is on record: request_start_ready() holds it, with its claims, as it holds writes.  It
+ * has to look once more: requests may be failing already, and nothing need ever wake the engine
+ * again.
  */
 static void
 wait_for_record(struct read_op *op)

@@ -1,7 +1,7 @@
 /* engine.h - one volume: takes requests, drives the members, keeps promise 1.
  *
  * Single-threaded and driven from outside.  It never blocks, sleeps, makes a thread or looks at
- * a clock; it has no file descriptors.  The driver (adapters/volume/host.c, a unit test, the
+ * a clock; it has no file descriptors.  The driver (adapters/volume/thread.c, a unit test, the
  * simulator) does, on one thread:
  *
  *	engine_submit(...)	as often as there are requests waiting

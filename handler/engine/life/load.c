@@ -214,7 +214,7 @@ apply_force(struct engine *engine)
 				      unwritten_known);
 		if (MUTANT(FORCE_UNTRACKS))
 			place_untrack(engine, member->stale_set);
-		/* its set is free (forget_taken), or another's by now */
+		/* its set is free (assemble_forget_taken()), or another's by now */
 		member->stale_set = -1;
 	}
 }

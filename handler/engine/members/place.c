@@ -637,7 +637,9 @@ static void
 disbelieve(struct member *used, const struct member *member)
 {
 	used->went_back = true;
-	/* also when it is back because too many others are away to evict it (evict.c, keep) */
+	/* also when it is back because too many others are away to evict it (evict.c,
+	 * keep_needed())
+	 */
 	used->disbelieved = true;
 	member_note(used,
 		    "is a copy, and older than %.100s, which is the same member: nothing on it is "

@@ -1,7 +1,7 @@
 /* metadata.c - superblocks of all in-sync members, one update at a time.
  *
- * Whoever changes engine->record calls metadata_commit() and waits until record_durable reaches the
- * generation returned: both copies on each member say so then.  Changes made while an update is
+ * Whoever changes engine->record calls metadata_commit() and waits until metadata.durable reaches
+ * the generation returned: both copies on each member say so then.  Changes made while an update is
  * under way are gathered in the next.
  */
 #include "record.h"

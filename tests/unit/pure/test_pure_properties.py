@@ -73,7 +73,7 @@ def test_chunks_stand_where_the_model_has_them(level, members):
 
 @pytest.mark.parametrize("level,members", ALL_SHAPES)
 def test_every_byte_of_a_small_volume_goes_to_the_models_place(level, members):
-    """Written through locate() in cuts of random length, found by the model."""
+    """Written through geometry_locate() in cuts of random length, found by the model."""
     rng = random.Random(1000 * level + members)
     member_chunks = min(members + 1, 12)
     chunk = rng.choice([4096, 8192])
