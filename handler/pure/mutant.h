@@ -1052,10 +1052,7 @@
 	  "what a member says of its size is put on record, though no superblock can say it")	\
 	X(GONE_TWIN_TRACKED, "gone-twin-tracked", 12,							\
 	  "test_engine_copies: test_of_two_that_came_while_a_start_waited_the_one_that_is_left_is_filled_from_the_start",	\
-	  "of two equal devices of which one has gone before the volume runs, flags say what the other lacks")	\
-	X(FORCED_MARKED_EVERYWHERE, "forced-marked-everywhere", 9,					\
-	  "test_engine_starts: test_a_start_by_force_that_never_ran_costs_nothing",			\
-	  "members in sync mark what those lack that are taken by force, before the superblocks trust them")
+	  "of two equal devices of which one has gone before the volume runs, flags say what the other lacks")
 /* clang-format on */
 
 enum mutant {

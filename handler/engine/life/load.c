@@ -340,19 +340,6 @@ write_forced_table(struct engine *engine, struct member *member)
 	write_part(member, LAYOUT_LOST_OFFSET, table, LAYOUT_LOST_BYTES);
 }
 
-/* Where parity is made, who is trusted already marks nothing before the superblocks do: the start
- * may never run, and one without those that are taken by force would then miss chunks in regions
- * that are dirty.  After a crash behind that there is no start without those, for no more are taken
- * than are needed; and nobody gets their place before all have the whole map (target.c).  Of copies
- * one may be taken in vain, and be away then: what is dirty is all that it lacks.
- */
-static bool
-gets_forced_map(const struct engine *engine, const struct member *member)
-{
-	return member->in_sync &&
-	       (member->forced || !engine_has_parity(engine) || MUTANT(FORCED_MARKED_EVERYWHERE));
-}
-
 static void
 write_forced_parts(struct engine *engine)
 {
@@ -368,7 +355,7 @@ write_forced_parts(struct engine *engine)
 		map_block_encode(engine->intent.flags, engine->intent.regions, block,
 				 engine->record.epoch, engine->options.volume_uuid, map);
 		for_each_member(engine, member)
-			if (gets_forced_map(engine, member))
+			if (member->in_sync)
 				write_part(member,
 					   LAYOUT_MAP_OFFSET +
 						   (uint64_t)block * LAYOUT_MAP_BLOCK_BYTES,

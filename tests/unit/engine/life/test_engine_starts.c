@@ -823,92 +823,6 @@ test_a_start_by_force_that_is_called_off_writes_no_superblocks(void **state)
 	rig_free(rig);
 }
 
-/* 1 is out, and 2 is away: the level does not bear that, and 1 is taken as it stands. */
-static void
-begin_by_force(struct world *world, uint64_t seed)
-{
-	struct rig *rig = &world->rig;
-
-	begin(world, 4, seed);
-	write_all(rig);
-	rig_wait_for_resync(rig);
-	fake_member_cut(&rig->members[1], false);
-	wait_until(rig, is_degraded);
-	write_all(rig);
-	wait_until(rig, all_clean);
-	rig_steps(rig, 200); /* that is on record */
-	rig_crash(rig);
-	rig->members[1].reachable = true;
-	rig->members[2].reachable = false;
-	rig->options.force_ms = UINT32_MAX;
-}
-
-static void
-crash_held(struct world *world)
-{
-	rig_crash(&world->rig);
-	world->superblocks = 0;
-	world->map_writes = false;
-	for (int i = 0; i < world->rig.count; i++)
-		tap_drop(&world->taps[i]);
-	world->rig.options.force_ms = 0;
-}
-
-/* The gateway dies before anybody is told, and 2 is back: nothing was done without it. */
-static void
-test_a_start_by_force_that_never_ran_costs_nothing(void **state)
-{
-	struct world world;
-	struct rig *rig = &world.rig;
-
-	(void)state;
-	begin_by_force(&world, 1960);
-	world.superblocks = ~0u;
-	rig_start(rig);
-	for (int i = 0; i < 20000 && world.taps[0].held_count == 0; i++)
-		rig_step(rig);
-	assert_int_not_equal(world.taps[0].held_count, 0);
-	crash_held(&world);
-	rig->members[1].reachable = false;
-	rig->members[2].reachable = true;
-	rig_start(rig);
-	assert_true(rig_wait(rig, VOLUME_DEGRADED, 20000));
-	rig_steps(rig, 500);
-	assert_int_equal(rig_status(rig).lost_extents, 0);
-	rig->errors_allowed = false; /* nothing is lost */
-	finish(rig);
-}
-
-/* It dies when all have their superblocks, and the others no map yet: 1 knows what it lacks, so the
- * missing one's chunks can't be made.
- */
-static void
-test_a_start_by_force_that_ran_is_known_by_who_was_taken(void **state)
-{
-	struct world world;
-	struct rig *rig = &world.rig;
-	uint64_t before;
-
-	(void)state;
-	begin_by_force(&world, 1961);
-	before = rig_superblock(rig, 0).epoch;
-	rig_start(rig);
-	for (int i = 0; i < 20000 && rig_superblock(rig, 0).epoch == before; i++)
-		rig_step(rig);
-	world.map_writes = true;
-	for (int i = 0; i < 20000 && world.taps[0].held_count == 0; i++)
-		rig_step(rig);
-	assert_int_not_equal(world.taps[0].held_count, 0);
-	assert_int_equal(rig_status(rig).state, VOLUME_DEGRADED);
-	crash_held(&world);
-	rig_start(rig);
-	assert_true(rig_wait(rig, VOLUME_DEGRADED, 20000));
-	rig_steps(rig, 500);
-	assert_int_not_equal(rig_status(rig).lost_extents, 0);
-	rig_stop(rig);
-	rig_free(rig);
-}
-
 int
 main(void)
 {
@@ -935,8 +849,6 @@ main(void)
 			test_a_lost_copy_beside_one_that_has_changed_does_not_take_along_who_is_out),
 		cmocka_unit_test(test_members_that_change_addresses_during_a_start_are_known),
 		cmocka_unit_test(test_a_start_by_force_that_is_called_off_writes_no_superblocks),
-		cmocka_unit_test(test_a_start_by_force_that_never_ran_costs_nothing),
-		cmocka_unit_test(test_a_start_by_force_that_ran_is_known_by_who_was_taken),
 		cmocka_unit_test(test_who_was_taken_out_while_this_gateway_waited_is_not_trusted),
 		cmocka_unit_test(
 			test_volume_that_another_gateway_took_while_this_one_waited_is_left_to_it),
