@@ -446,13 +446,12 @@ def remedies(volume: model.Volume, measured: list[Measured], findings: list[Find
             same.members += remedy.members
         else:
             wanted.append(remedy)
-    if wanted:
-        told = {member for remedy in wanted for member in remedy.members}
-        wanted.append(_log_in_again(volume, [one for one in measured if one.member in told]))
     commands: dict[str, list[str]] = {}
     for finding in findings:
         for command in finding.commands:
             commands.setdefault(command, []).append(finding.kind)
+    told = {member for remedy in wanted for member in remedy.members}
+    told |= {member for finding in findings if finding.kind == "mtu" for member in finding.members}
     if commands:
         kinds = sorted({kind for why in commands.values() for kind in why})
         members = sorted({member for f in findings if f.commands for member in f.members})
@@ -466,6 +465,8 @@ def remedies(volume: model.Volume, measured: list[Measured], findings: list[Find
                 "write the sysctl settings to /etc/sysctl.d/ to keep them after a boot" if keep else "",
             )
         )
+    if told:  # last: a session takes the size of its packets along, too
+        wanted.append(_log_in_again(volume, [one for one in measured if one.member in told]))
     return wanted
 
 
@@ -531,10 +532,10 @@ def _other(_one: Measured, settings: dict[str, str]) -> tuple[list[str], str]:
 
 
 def _log_in_again(volume: model.Volume, told: list[Measured]) -> Remedy:
-    """What is set on a target holds from the next login on."""
+    """What is set on a target, and a link's MTU, hold from the next login on."""
     name, members = volume.name, [one.member for one in told]
     if not volume.users or volume.level == 0:
-        text = "settings of targets apply from the next login on" + (
+        text = "the settings apply from the next login on" + (
             "; first end the use of the volume: iraid unexport, or stop the program that serves it"
             if volume.users
             else ""
@@ -553,7 +554,7 @@ def _log_in_again(volume: model.Volume, told: list[Measured]) -> Remedy:
         members,
         ["login"],
         commands,
-        f"settings of targets apply from the next login on; {first}the volume is in use, so do one member "
+        f"the settings apply from the next login on; {first}the volume is in use, so do one member "
         "after the other, and wait until each is in sync; when it is not in use, iraid stop and start do all "
         "at once",
     )

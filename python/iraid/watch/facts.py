@@ -28,7 +28,9 @@ UNITS = (
     "rtslib-fb-targetctl.service",
     "target.service",
     "iraid-scrub.timer",
+    "iraid-scrub.service",
     "iraid-monitor.service",
+    "iraid-exporter.service",
 )
 UNIT_PROPERTIES = (
     "LoadState",

@@ -36,7 +36,7 @@ def _parse(words: list[str]) -> Options:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog=EPILOG,
         description="Runs a command on a real kernel with LIO and TCMU. The guest sees the host's files at "
-        "their paths, but its writes do not reach the host.",
+        "their paths, but its writes do not reach the host (with --kernel host they do).",
     )
     add = parser.add_argument
     add(
@@ -93,7 +93,7 @@ def _parse(words: list[str]) -> Options:
         action="append",
         default=[],
         metavar="NAME[=VALUE]",
-        help="pass a variable; LANG, LC_*, TERM, CI, IRAID_* and PYTEST_* are always passed",
+        help="pass a variable; LANG, LC_*, TERM, TZ, CI, IRAID_*, PYTEST_* and HYPOTHESIS_* are always passed",
     )
     add("command", nargs=argparse.REMAINDER, metavar="COMMAND")
     given = parser.parse_args(words)

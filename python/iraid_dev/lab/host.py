@@ -2,7 +2,7 @@
 
 /etc, /var/lib, /run and HOME's files are the host's here too, but configfs and the kernel's
 targets are one for all.  So a machine that has targets of its own is refused, and what the
-command writes to the configuration goes to private tmpfs mounts.
+command writes to the configuration goes to private mounts.
 """
 
 from __future__ import annotations

@@ -409,6 +409,17 @@ def test_a_degraded_volume_is_made_whole_before_members_are_taken_out_for_tuning
     assert "first bring back" in after.text
 
 
+def test_an_mtu_is_set_before_sessions_are_logged_in_anew():
+    """A session keeps the size of packets that its link had when it connected."""
+    tcp = {"mss_bytes": 1448, "path_mtu_bytes": 1500}
+    slow = [measured(i, rate=900 * MIB, path=model.read(model.Path, path(i, tcp=tcp))) for i in range(2)]
+    link, after = remedies(slow, users=[])
+    assert "mtu 9000" in link.commands[-1]
+    assert after.commands == ["iraid stop v0", "iraid start v0"] and after.members == link.members
+    target, link, after = remedies([mistuned(0), *slow[1:]], users=[])
+    assert target.where.startswith("target") and "mtu 9000" in link.commands[-1] and after.findings == ["login"]
+
+
 def test_addresses_of_version_6_are_taken_apart():
     assert measured(0, path=model.read(model.Path, path() | {"portal": "[fd00::1]:3260"})).address == "fd00::1"
     assert advice.Measured("10.0.0.1:3260,10.1.0.1:3260/iqn.x/0", 0, "faulty").address == "10.0.0.1"

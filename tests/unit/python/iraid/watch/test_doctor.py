@@ -480,6 +480,11 @@ def test_an_export_that_asks_for_secrets_comes_back_with_them():
         assert_parses(remedy)
 
 
+def test_all_units_of_the_packages_are_looked_at():
+    ours = {path.name.removesuffix(".in") for path in (ROOT / "config/systemd").iterdir() if path.is_file()}
+    assert ours and ours <= set(facts.UNITS)
+
+
 @pytest.mark.parametrize("changes", [{"ActiveState": "failed", "Result": "exit-code"}, {"ActiveState": "inactive"}])
 def test_lio_is_not_restored_under_exports_that_run(changes):
     """With none the unit is started: CASES."""
