@@ -446,6 +446,7 @@ struct sim {
 	uint64_t epoch_recorded;
 	uint64_t epoch_tried[2]; /* by side */
 	uint64_t started_us;
+	bool key_met;		/* it failed, for a member had a dead gateway's reservation */
 	bool running_seen;	/* since it was started, it has been assembled */
 	bool struck_assembling; /* a fault struck since it was started, and before that */
 	bool stopping, stopped;

@@ -100,6 +100,7 @@ sim_look(struct sim *sim)
 	if (sim->engine == NULL || sim->stranger)
 		return;
 	engine_status(sim->engine, &sim->status);
+	sim->key_met |= sim->status.state == VOLUME_FAILED && former_holds(sim);
 	see_accusations(sim);
 	if (sim->status.state != VOLUME_ACTIVE && sim->status.state != VOLUME_DEGRADED &&
 	    sim->status.state != VOLUME_SUSPENDED &&
@@ -432,6 +433,7 @@ start_engine(struct sim *sim, const struct engine_options *options)
 	sim->stopped = false;
 	sim->fenced_fairly = false;
 	sim->running_seen = false;
+	sim->key_met = false;
 	sim->struck_assembling = false;
 	sim->started_us = sim->schedule.now_us;
 	sim_trace(sim, "gateway %s starts", options->owner);
@@ -708,8 +710,10 @@ quiesce(struct sim *sim, bool whole)
 	/* sessions may have ended, and an engine with nothing else to wait for has to hear of that
 	 */
 	sim_turn(sim);
-	/* a member that was away then: the volume wants another take-over for it */
-	if (former_holds(sim)) {
+	/* a member that was away then: the volume wants another take-over for it, also if a loss of
+	 * power has taken the reservation since
+	 */
+	if (former_holds(sim) || sim->key_met) {
 		sim_stop(sim);
 		sim_take_over(sim, false);
 	}
