@@ -79,16 +79,36 @@ see_members(struct sim *sim)
 	fault_update_excess(sim);
 }
 
+/* A spare whose mark had its UUID has become a member since: what is on the device is older. */
+static bool
+has_newer_namesake(const struct sim *sim, int m)
+{
+	struct superblock own, other;
+
+	if (!sim_can(sim, ABILITY_TWIN_SPARES) ||
+	    !sim_read_superblock(&sim->members[m].disk, &own))
+		return false;
+	for (int i = 0; i < sim->slots; i++)
+		if (i != m && sim_read_superblock(&sim->members[i].disk, &other) &&
+		    memcmp(own.member_uuid, other.member_uuid, sizeof(own.member_uuid)) == 0 &&
+		    other.epoch > own.epoch)
+			return true;
+	return false;
+}
+
 /* No device goes back in this life, so nobody may be accused of it but an old copy. */
 static void
 see_accusations(struct sim *sim)
 {
 	if (sim_can(sim, ABILITY_ROLLBACKS))
 		return;
-	for (int slot = 0; slot < sim->status.slots; slot++)
+	for (int slot = 0; slot < sim->status.slots; slot++) {
+		const int m = sim->member_in[slot];
+
 		if (strstr(sim->status.members[slot].reason, "went back in time") != NULL &&
-		    !(sim->member_in[slot] >= 0 && sim->clone_is_old[sim->member_in[slot]]))
+		    !(m >= 0 && (sim->clone_is_old[m] || has_newer_namesake(sim, m))))
 			sim_fail(sim, "slot %d is accused of having gone back in time", slot);
+	}
 }
 
 void
