@@ -677,6 +677,15 @@ some_events(struct sim *sim, uint64_t events)
 		sim_advance(sim, schedule_next_us(&sim->schedule));
 }
 
+static bool
+has_path(const struct fake_member *member)
+{
+	for (int path = 0; path < member->backend.paths; path++)
+		if (!member->path_down[path])
+			return true;
+	return false;
+}
+
 /* Does it say who it is while an assembly that could begin without it waits? It does so after a
  * log-in, by its second path at worst, and that takes as long as two answers.
  */
@@ -686,8 +695,9 @@ is_heard_in_time(const struct sim *sim, const struct fake_member *member)
 	const uint64_t wait_us = 1000 * ((uint64_t)sim->engine_options.assembly_wait_ms +
 					 2 * sim->engine_options.give_up_ms);
 
-	return member->reachable && member->foreign == NULL && !member->hung && !member->cut_off &&
-	       !member->refuse_reads && member->answer_us_max < member->deadline_us &&
+	return member->reachable && has_path(member) && member->foreign == NULL &&
+	       !member->hung && !member->cut_off && !member->refuse_reads &&
+	       member->answer_us_max < member->deadline_us &&
 	       5 * member->answer_us_max + LOGIN_US < wait_us;
 }
 

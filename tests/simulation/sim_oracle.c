@@ -470,6 +470,18 @@ taking_leaves_too_few(const struct sim *sim, int m)
 	return sim->taking_us != 0 && !geometry_bears(&sim->geometry, away);
 }
 
+/* Of rows that caches took along before, and nobody has proven since, no other makes up for what
+ * one more loses.
+ */
+static bool
+is_anything_unproven(const struct sim *sim)
+{
+	for (uint64_t row = 0; row < sim->rows && sim->status.regions_suspect > 0; row++)
+		if (sim->unsure[row] && sim->touched[row])
+			return true;
+	return false;
+}
+
 /* A member returned that may have lost its cache, and others were silent too: nobody can make up
  * for it.
  */
@@ -478,7 +490,8 @@ oracle_session_restored(struct sim *sim, int m)
 {
 	const bool excess = sim->schedule.now_us <= sim->excess_until_us;
 
-	if (!sim->members[m].had_cache || (!excess && !taking_leaves_too_few(sim, m)))
+	if (!sim->members[m].had_cache ||
+	    (!excess && !taking_leaves_too_few(sim, m) && !is_anything_unproven(sim)))
 		return;
 	sim->cache_losses += !excess; /* a flush has to say so */
 	sim->caches_gone_us = sim->schedule.now_us;
