@@ -1052,7 +1052,10 @@
 	  "what a member says of its size is put on record, though no superblock can say it")	\
 	X(GONE_TWIN_TRACKED, "gone-twin-tracked", 12,							\
 	  "test_engine_copies: test_of_two_that_came_while_a_start_waited_the_one_that_is_left_is_filled_from_the_start",	\
-	  "of two equal devices of which one has gone before the volume runs, flags say what the other lacks")
+	  "of two equal devices of which one has gone before the volume runs, flags say what the other lacks")	\
+	X(DEBT_FOR_EVER, "debt-for-ever", 1,							\
+	  "test_engine_throttle: test_a_large_batch_at_a_low_rate_is_paid_for_in_the_end",	\
+	  "background work that owes its rate more than a minute never goes on")
 /* clang-format on */
 
 enum mutant {

@@ -290,14 +290,14 @@ engine_replace(struct engine *engine, int role, int spare, char *why)
 		return refuse_order(why, -EINVAL, "device %d is no spare of this volume", spare);
 	if (member->identity.block_bytes != engine->geometry.block_bytes ||
 	    member->identity.capacity_bytes < layout_end_bytes(engine->record.areas))
-		return refuse_order(why, -EINVAL,
-				    "%s does not fit: %llu bytes in blocks of %u, needed are %llu "
-				    "in blocks of %u",
-				    member->backend->label,
-				    (unsigned long long)member->identity.capacity_bytes,
-				    member->identity.block_bytes,
-				    (unsigned long long)layout_end_bytes(engine->record.areas),
-				    engine->geometry.block_bytes);
+		return refuse_order(
+			why, -EINVAL,
+			"%s can't be used as a member: it has %llu bytes in blocks of %u; "
+			"needed are %llu bytes or more in blocks of %u",
+			member->backend->label, (unsigned long long)member->identity.capacity_bytes,
+			member->identity.block_bytes,
+			(unsigned long long)layout_end_bytes(engine->record.areas),
+			engine->geometry.block_bytes);
 	if (engine->target != NULL || engine->target_state->replace_role >= 0)
 		return refuse_order(why, -EBUSY,
 				    "another member is being filled: wait for it, or remove it");

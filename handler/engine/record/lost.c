@@ -359,8 +359,8 @@ list_regions(struct engine *engine, struct lost_record *record)
 	}
 	if (record->full)
 		engine_log(engine, LOG_ERR,
-			   "the table of lost extents is full: what did not fit reads as medium "
-			   "errors too; overwrite or accept some");
+			   "the table of lost extents is full: what it has no room for reads as "
+			   "medium errors too; overwrite or accept some");
 }
 
 static void

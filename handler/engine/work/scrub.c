@@ -46,7 +46,8 @@ note_mismatch(struct scrub *scrub, uint64_t row, int blamed)
 		return;
 	scrub->mismatch_rows[count] = row;
 	engine_event(engine, EVENT_SCRUB_MISMATCH, LOG_ERR, NULL,
-		     "scrub: row %llu (bytes from %llu on) does not fit%s%s%s",
+		     "scrub: parity or copies of row %llu (volume bytes from %llu on) do not "
+		     "match its data%s%s%s",
 		     (unsigned long long)row,
 		     (unsigned long long)(row * geometry_row_bytes(&engine->geometry)),
 		     culprit != NULL ? ", the others agree against " : "",
@@ -64,12 +65,14 @@ finish_scrub(struct scrub *scrub)
 	engine->record.scrub_row = 0;
 	engine->record.scrub_running = false;
 	metadata_commit(engine);
-	engine_event(engine, EVENT_SCRUB_FINISHED,
-		     engine->record.scrub_mismatches > 0 ? LOG_ERR : LOG_NOTICE, NULL,
-		     "scrub finished: %llu rows did not fit%s, %llu could not be read",
-		     (unsigned long long)engine->record.scrub_mismatches,
-		     engine->record.scrub_mode == SCRUB_REPAIR ? " and were corrected" : "",
-		     (unsigned long long)scrub->unreadable_rows);
+	engine_event(
+		engine, EVENT_SCRUB_FINISHED,
+		engine->record.scrub_mismatches > 0 ? LOG_ERR : LOG_NOTICE, NULL,
+		"scrub finished: parity or copies of %llu rows did not match%s, %llu could not be "
+		"read",
+		(unsigned long long)engine->record.scrub_mismatches,
+		engine->record.scrub_mode == SCRUB_REPAIR ? " and were corrected" : "",
+		(unsigned long long)scrub->unreadable_rows);
 }
 
 static void

@@ -27,14 +27,16 @@ static int64_t
 budget_now(const struct engine *engine)
 {
 	const struct throttle *throttle = &engine->work->throttle;
-	int64_t rate = (int64_t)rate_now(engine);
-	int64_t most = rate / 1000 * BURST_MS;
-	uint64_t passed_ms = engine->now_ms - throttle->filled_ms;
-	int64_t budget;
+	const int64_t by_ms = (int64_t)(rate_now(engine) / 1000);
+	const int64_t most = by_ms * BURST_MS;
+	const uint64_t passed_ms = engine->now_ms - throttle->filled_ms;
+	/* a debt of minutes, at a low rate, is paid in minutes */
+	const uint64_t full_ms = throttle->budget_bytes < most && !MUTANT(DEBT_FOR_EVER)
+					 ? (uint64_t)((most - throttle->budget_bytes) / by_ms) + 1
+					 : 60000;
+	const int64_t earned_ms = (int64_t)(passed_ms < full_ms ? passed_ms : full_ms);
+	const int64_t budget = throttle->budget_bytes + by_ms * earned_ms;
 
-	if (passed_ms > 60000)
-		passed_ms = 60000;
-	budget = throttle->budget_bytes + rate / 1000 * (int64_t)passed_ms;
 	return budget < most ? budget : most;
 }
 
