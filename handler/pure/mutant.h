@@ -918,6 +918,9 @@
 	X(CHOSEN_AWAITED, "chosen-awaited", 15,							\
 	  "test_engine_starts: test_who_goes_while_superblocks_are_written_makes_room_for_one_that_is_late",	\
 	  "a start waits for those it chose, though one that came late could make up for them")	\
+	X(GONE_ON_UNHEARD, "gone-on-unheard", 15,						\
+	  "test_engine_starts: test_who_refuses_its_superblock_makes_room_for_one_that_went_on_without_it",	\
+	  "a start holds on to who refuses its superblock, though one that went on without it has come")	\
 	X(OPENING_THERE, "opening-there", 15,							\
 	  "test_engine_starts: test_who_is_logged_in_to_again_is_not_there_yet",			\
 	  "a start that begins again takes who is just being logged in to for one that is there")	\

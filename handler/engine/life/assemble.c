@@ -569,6 +569,15 @@ examine_run(struct engine *engine)
 		examine_refused_again(engine);
 }
 
+/* Behind this start, or beyond what it knows: then it went on without those that were chosen. */
+static bool
+has_another_past(const struct member *member)
+{
+	return member->standing == STANDING_OUT_OF_DATE ||
+	       (member->standing == STANDING_OBSOLETE && member->role >= 0 && !member->went_back &&
+		!MUTANT(GONE_ON_UNHEARD));
+}
+
 /* It came too late, and would be in sync if this start had not chosen without it. */
 static bool
 is_late(const struct member *member)
@@ -576,9 +585,8 @@ is_late(const struct member *member)
 	const struct engine *engine = member->engine;
 
 	return member->backend != NULL && !member->in_sync && !member->evicting &&
-	       member->link == LINK_OPEN && member->examining == 0 &&
-	       member->standing == STANDING_OUT_OF_DATE && (engine->missing & ROLE(member->role)) &&
-	       engine->absence[member->role].held &&
+	       member->link == LINK_OPEN && member->examining == 0 && has_another_past(member) &&
+	       (engine->missing & ROLE(member->role)) && engine->absence[member->role].held &&
 	       memcmp(member->uuid, engine->record.member_uuids[member->role], 16) == 0;
 }
 

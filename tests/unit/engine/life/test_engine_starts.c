@@ -231,6 +231,42 @@ test_two_who_refuse_their_superblocks_make_room_for_one_that_is_late(void **stat
 	finish(rig);
 }
 
+/* Level 1: 1 refused the superblock that says that 0 is out, so 2 says that 1 is, too.  It is late, and
+ * 1 does not take the superblock of a start without it.
+ */
+static void
+test_who_refuses_its_superblock_makes_room_for_one_that_went_on_without_it(void **state)
+{
+	struct world world;
+	struct rig *rig = &world.rig;
+
+	(void)state;
+	begin_level(&world, 1, 3, 1916);
+	write_all(rig);
+	rig_wait_for_resync(rig);
+	fake_member_cut(&rig->members[0], false);
+	assert_true(rig_wait(rig, VOLUME_DEGRADED, 2000));
+	rig->members[1].refuse_writes = true;
+	rig_submit(rig, REQUEST_WRITE, 0, 1, false);
+	rig_drain(rig);
+	for (int i = 0; i < 2000 && rig_status(rig).members[1].state == MEMBER_IN_SYNC; i++)
+		rig_step(rig);
+	assert_int_not_equal(rig_status(rig).members[1].state, MEMBER_IN_SYNC);
+	rig_crash(rig);
+	assert_true(rig_superblock(rig, 2).epoch > rig_superblock(rig, 1).epoch);
+	/* as if it had died before it remembered that */
+	rig->epoch_recorded = rig_superblock(rig, 1).epoch;
+	rig->members[2].reachable = false;
+	rig_start(rig);
+	rig_steps(rig, 20000);
+	rig->members[2].reachable = true;
+	assert_true(rig_wait(rig, VOLUME_DEGRADED, 20000));
+	rig->errors_allowed = false; /* nothing is lost */
+	rig_verify(rig);
+	rig_stop(rig);
+	rig_free(rig);
+}
+
 /* 0 goes while the superblocks are written, 3 is late. */
 static void
 test_who_goes_while_superblocks_are_written_makes_room_for_one_that_is_late(void **state)
@@ -832,6 +868,8 @@ main(void)
 		cmocka_unit_test(test_an_attempt_is_newer_than_those_before_it),
 		cmocka_unit_test(
 			test_two_who_refuse_their_superblocks_make_room_for_one_that_is_late),
+		cmocka_unit_test(
+			test_who_refuses_its_superblock_makes_room_for_one_that_went_on_without_it),
 		cmocka_unit_test(
 			test_who_goes_while_superblocks_are_written_makes_room_for_one_that_is_late),
 		cmocka_unit_test(test_who_is_logged_in_to_again_is_not_there_yet),
