@@ -1345,6 +1345,9 @@ half_is_awaited(const struct sim *sim)
 	const struct engine_options *options = &sim->engine_options;
 	const uint32_t missing = roles_away(sim);
 	const uint64_t slowest_us = time_slowest_us(sim, sim->started_us);
+	/* it is asked about when there are enough */
+	const uint64_t lacking_us =
+		sim->excess_until_us > sim->started_us ? sim->excess_until_us - sim->started_us : 0;
 	bool silent = false, half = false;
 
 	for (int m = 0; m < sim->slots; m++)
@@ -1354,7 +1357,7 @@ half_is_awaited(const struct sim *sim)
 				       geometry_lowest(sim->count) & ~(missing | 1u << role));
 	return silent && missing != 0 && half &&
 	       options->assembly_wait_ms + 2ull * options->give_up_ms +
-			       START_ANSWERS * slowest_us / 1000 >=
+			       (lacking_us + START_ANSWERS * slowest_us) / 1000 >=
 		       options->assembly_limit_ms;
 }
 
