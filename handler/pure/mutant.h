@@ -921,6 +921,9 @@
 	X(GONE_ON_UNHEARD, "gone-on-unheard", 15,						\
 	  "test_engine_starts: test_who_refuses_its_superblock_makes_room_for_one_that_went_on_without_it",	\
 	  "a start holds on to who refuses its superblock, though one that went on without it has come")	\
+	X(WENT_ON_UNSEEN, "went-on-unseen", 7,							\
+	  "test_assembly: test_who_has_more_writes_of_the_same_epoch_than_one_could_have_is_not_caught_up",	\
+	  "a member that went on beyond a record that went back in time is caught up by regions")	\
 	X(OPENING_THERE, "opening-there", 15,							\
 	  "test_engine_starts: test_who_is_logged_in_to_again_is_not_there_yet",			\
 	  "a start that begins again takes who is just being logged in to for one that is there")	\

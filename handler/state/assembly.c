@@ -128,13 +128,19 @@ struct place {
 };
 
 /* It was sent a superblock of the epoch on record, perhaps, and has one of before, but more of them
- * than it had when it left.
+ * than it had when it left.  Or of the same epoch so many that the others went on beyond the record:
+ * whoever that was found on went back in time since.  Of what a record does not count an honest one
+ * has that record's own write, and the next one.
  */
 static bool
 was_written_elsewhere(const struct tracked_member *tracked, const struct superblock *own)
 {
-	return tracked->write_count != 0 && own->epoch < tracked->epoch &&
-	       own->write_count > tracked->write_count + 1 && !MUTANT(SENT_IS_HEARD);
+	if (tracked->write_count == 0 || own->epoch > tracked->epoch)
+		return false;
+	if (own->epoch < tracked->epoch)
+		return own->write_count > tracked->write_count + 1 && !MUTANT(SENT_IS_HEARD);
+	return tracked->state == MEMBER_OUT_OF_DATE &&
+	       own->write_count > tracked->write_count + 2 && !MUTANT(WENT_ON_UNSEEN);
 }
 
 static struct place

@@ -695,8 +695,8 @@ is_heard_in_time(const struct sim *sim, const struct fake_member *member)
 	const uint64_t wait_us = 1000 * ((uint64_t)sim->engine_options.assembly_wait_ms +
 					 2 * sim->engine_options.give_up_ms);
 
-	return member->reachable && has_path(member) && member->foreign == NULL &&
-	       !member->hung && !member->cut_off && !member->refuse_reads &&
+	return member->reachable && has_path(member) && member->foreign == NULL && !member->hung &&
+	       !member->cut_off && !member->refuse_reads &&
 	       member->answer_us_max < member->deadline_us &&
 	       5 * member->answer_us_max + LOGIN_US < wait_us;
 }
@@ -741,6 +741,7 @@ strike_gateway(struct sim *sim, enum fault_kind kind, uint64_t *random)
 	const bool at_once = sim->crash_due;
 	const bool goes_back = sim_can(sim, ABILITY_ROLLBACKS) && random_once_in(random, 3) &&
 			       may_go_back(sim, sim->snapshot_of);
+	bool went_back;
 	bool stranger = kind == FAULT_CRASH && sim->running_seen && random_once_in(random, 6);
 
 	sim_trace(sim, "FAULT %s", fault_names[kind]);
@@ -766,7 +767,9 @@ strike_gateway(struct sim *sim, enum fault_kind kind, uint64_t *random)
 		for (int m = 0; m < sim->slots; m++)
 			if (!random_once_in(random, 3))
 				fake_member_power_loss(&sim->members[m], sim->members[m].reachable);
-	if (goes_back && would_be_known(sim, sim->snapshot_of)) /* nobody went meanwhile */
+	/* nobody went meanwhile */
+	went_back = goes_back && would_be_known(sim, sim->snapshot_of);
+	if (went_back)
 		go_back(sim, sim->snapshot_of);
 	if (sim_can(sim, ABILITY_LOST_COPIES) && random_once_in(random, 2))
 		strike_superblock(sim, draw_member(sim, random), random);
@@ -777,6 +780,9 @@ strike_gateway(struct sim *sim, enum fault_kind kind, uint64_t *random)
 		int m = draw_member(sim, random);
 		uint64_t lasts = away + draw_time(random);
 
+		/* who is to know that the other one is older */
+		if (went_back && sim->count == 2)
+			m = sim->snapshot_of;
 		sim->members[m].reachable = false;
 		cure_after(sim, m, CURE_REACH, lasts);
 		fault_trouble(sim, m, lasts);

@@ -1172,6 +1172,33 @@ test_a_device_with_a_newer_superblock_is_not_taken_back(void **state)
 	assert_int_equal(judge(&record, &own).stale_set[0], -1);
 }
 
+/* The record counts what was acknowledged before it was written: its own write, and that of the next
+ * one, come on top.  Who has more was among those that went on, and whoever the record was found on
+ * went back in time since.
+ */
+static void
+test_who_has_more_writes_of_the_same_epoch_than_one_could_have_is_not_caught_up(void **state)
+{
+	struct superblock record = record_of(5, 4), own = record;
+	struct assembly_verdict verdict;
+
+	own.role = 2;
+	name_member(own.member_uuid, 2);
+	record.epoch++;
+	record.member_states[2] = MEMBER_MISSING;
+	track(&record, 1, 2, 2, MEMBER_OUT_OF_DATE);
+	record.tracked[1].epoch = own.epoch;
+	record.tracked[1].write_count = 17;
+	own.write_count = 19;
+	assert_int_equal(judge(&record, &own).standing[0], STANDING_OUT_OF_DATE);
+	own.write_count = 20;
+	verdict = judge(&record, &own);
+	assert_int_equal(verdict.standing[0], STANDING_OBSOLETE);
+	assert_int_equal(verdict.stale_set[0], -1);
+	record.tracked[1].write_count = 0; /* nobody counted */
+	assert_int_equal(judge(&record, &own).standing[0], STANDING_OUT_OF_DATE);
+}
+
 int
 main(void)
 {
@@ -1211,6 +1238,8 @@ main(void)
 		cmocka_unit_test(test_reasons_name_the_remedy),
 		cmocka_unit_test(test_a_device_that_comes_later_is_judged_by_the_record),
 		cmocka_unit_test(test_a_device_with_a_newer_superblock_is_not_taken_back),
+		cmocka_unit_test(
+			test_who_has_more_writes_of_the_same_epoch_than_one_could_have_is_not_caught_up),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
