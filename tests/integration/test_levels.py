@@ -184,7 +184,7 @@ def test_scrub_tells_who_is_wrong_where_it_can_be_told(
         ]
         assert len(said) == len(wrong)
         for text, (row, member) in zip(said, wrong.items()):
-            assert text.startswith(f"scrub: row {row} ")
+            assert text.startswith(f"scrub: parity or copies of row {row} "), text
             assert (f"the others agree against {member}" in text) == culprit_known, text
         repaired = iraid.must("scrub", "start", "v0", "--repair", "--wait")
         assert f"{len(wrong)} rows did not match and were corrected" in repaired.out
