@@ -300,12 +300,24 @@ is_out(const struct engine_status *status, void *argument)
 	       member->state != MEMBER_IN_SYNC || strcmp(member->label, pick->label) != 0;
 }
 
+struct failing {
+	struct volume_host *host;
+	const char *name;
+	const struct pick *pick;
+};
+
 static int
 fail_member(struct engine *engine, void *argument, struct fault *fault)
 {
-	const struct pick *pick = argument;
+	const struct failing *failing = argument;
+	const char *label = failing->pick->label;
+	int code = engine_fail(engine, failing->pick->slot, fault->message);
 
-	return engine_fail(engine, pick->slot, fault->message);
+	/* Here, on the volume's thread, it comes before what follows from it. */
+	if (code == 0)
+		volume_note(failing->host, LOG_WARNING, "failed by hand", failing->name, label,
+			    "%s was failed by command", label);
+	return code;
 }
 
 json_object *
@@ -313,21 +325,20 @@ rpc_member_fail(struct rpc_context *context, json_object *params, struct fault *
 {
 	char name[LAYOUT_NAME_MAX + 1];
 	struct pick pick;
+	struct failing failing = { context->host, name, &pick };
 	int code;
 
 	if (!rpc_take_name(params, name, fault) ||
 	    !rpc_pick(context, params, name, "member", &pick, fault) ||
 	    !holds_a_device(fault, name, &pick))
 		return NULL;
-	code = volume_call(context->host, name, fail_member, &pick, fault);
+	code = volume_call(context->host, name, fail_member, &failing, fault);
 	if (code != 0) {
 		rpc_fail_call(fault, code, name, pick.label,
 			      "the volume must work without it, see iraid status; a spare is "
 			      "removed with iraid remove");
 		return NULL;
 	}
-	volume_note(context->host, LOG_WARNING, "failed by hand", name, pick.label,
-		    "%s was failed by command", pick.label);
 	/* Who asks next sees it out, and what takes its place. */
 	volume_wait_until(context->host, name, is_out, &pick, BEGIN_MS_MAX);
 	return about(name, pick.label);
