@@ -396,6 +396,7 @@ struct sim {
 	struct disk foreign;	  /* of FAULT_FOREIGN */
 	struct disk snapshot;	  /* of FAULT_ROLLBACK */
 	int snapshot_of;	  /* device; -1: none */
+	int went_back;		  /* the device that did so last; -1: none */
 	struct rot {		  /* a falsified block: a scrub finds it */
 		uint64_t row;
 		int position;

@@ -193,8 +193,23 @@ fault_trouble(struct sim *sim, int m, uint64_t lasts_us)
 	fault_update_excess(sim);
 }
 
-/* A member to strike: of those in trouble, if that is as much as the level bears, but for one time
- * in six.
+/* A device went back to its snapshot, and could be started alone: only the others know that it is
+ * older, and none of them has said so yet.
+ */
+static bool
+only_others_know(const struct sim *sim)
+{
+	const int m = sim->went_back;
+	struct superblock now;
+
+	return m >= 0 && sim->count - geometry_tolerated(&sim->geometry) == 1 &&
+	       sim->roles[m] >= 0 && sim->holder[sim->roles[m]] == m && record_away(sim, m) == 0 &&
+	       sim_read_superblock(&sim->members[m].disk, &now) &&
+	       record_knows_older(sim, sim->roles[m], &now);
+}
+
+/* A member to strike: who went back, while only the others know it; of those in trouble, if that is
+ * as much as the level bears, but for one time in six.
  */
 static int
 draw_member(struct sim *sim, uint64_t *random)
@@ -203,6 +218,8 @@ draw_member(struct sim *sim, uint64_t *random)
 	int count = 0;
 	int troubled = 0;
 
+	if (only_others_know(sim))
+		return sim->went_back;
 	for (int role = 0; role < sim->count; role++)
 		troubled += sim->holder[role] < 0 || in_trouble(sim, sim->holder[role]);
 	if (troubled >= geometry_tolerated(&sim->geometry) && troubled > 0 &&
@@ -501,6 +518,7 @@ go_back(struct sim *sim, int m)
 	sim->members[m].capacity_bytes = sim->member_bytes;
 	oracle_wiped(sim, sim->roles[m]);
 	fault_trouble(sim, m, 60000000);
+	sim->went_back = m;
 }
 
 /* The first time the snapshot is taken; later the device goes back to it, here or while no gateway
@@ -741,7 +759,6 @@ strike_gateway(struct sim *sim, enum fault_kind kind, uint64_t *random)
 	const bool at_once = sim->crash_due;
 	const bool goes_back = sim_can(sim, ABILITY_ROLLBACKS) && random_once_in(random, 3) &&
 			       may_go_back(sim, sim->snapshot_of);
-	bool went_back;
 	bool stranger = kind == FAULT_CRASH && sim->running_seen && random_once_in(random, 6);
 
 	sim_trace(sim, "FAULT %s", fault_names[kind]);
@@ -767,9 +784,7 @@ strike_gateway(struct sim *sim, enum fault_kind kind, uint64_t *random)
 		for (int m = 0; m < sim->slots; m++)
 			if (!random_once_in(random, 3))
 				fake_member_power_loss(&sim->members[m], sim->members[m].reachable);
-	/* nobody went meanwhile */
-	went_back = goes_back && would_be_known(sim, sim->snapshot_of);
-	if (went_back)
+	if (goes_back && would_be_known(sim, sim->snapshot_of)) /* nobody went meanwhile */
 		go_back(sim, sim->snapshot_of);
 	if (sim_can(sim, ABILITY_LOST_COPIES) && random_once_in(random, 2))
 		strike_superblock(sim, draw_member(sim, random), random);
@@ -780,9 +795,6 @@ strike_gateway(struct sim *sim, enum fault_kind kind, uint64_t *random)
 		int m = draw_member(sim, random);
 		uint64_t lasts = away + draw_time(random);
 
-		/* who is to know that the other one is older */
-		if (went_back && sim->count == 2)
-			m = sim->snapshot_of;
 		sim->members[m].reachable = false;
 		cure_after(sim, m, CURE_REACH, lasts);
 		fault_trouble(sim, m, lasts);
@@ -815,6 +827,8 @@ fault_strike_briefly(struct sim *sim, enum fault_kind kind, int m, uint64_t last
 {
 	struct fake_member *member = &sim->members[m];
 
+	if (m != sim->went_back && only_others_know(sim))
+		return;
 	sim->options.totals->faults[kind]++;
 	if (takes_reservation(kind))
 		former_kill(sim);

@@ -816,7 +816,8 @@ begin(struct sim *sim, const struct sim_options *options)
 
 	*sim = (struct sim){ .options = *options,
 			     .random = random_stream(options->seed, 0),
-			     .snapshot_of = -1 };
+			     .snapshot_of = -1,
+			     .went_back = -1 };
 	schedule_init(&sim->schedule);
 	sim->schedule.now_us = 1000000;
 	ability_draw(sim);
