@@ -134,12 +134,16 @@ struct oracle {
 	uint16_t *stamp_count;
 	uint32_t *acknowledged; /* newest */
 	uint32_t *flushed;
+	/* newest write that a read did not find: what is newer than `acknowledged` and not newer
+	 * than this can't come back, unless a loss of caches before the next flush brings it
+	 */
+	uint32_t *passed_over;
 	bool *used;	       /* by sector: the load goes there */
 	uint64_t (*ranges)[2]; /* runs of used sectors: first, count */
 	size_t range_count;
 	struct flush {
 		uint64_t id;
-		uint32_t *acknowledged;
+		uint32_t *acknowledged, *passed_over; /* when it began */
 		struct flush *next;
 	} * flushes;
 	const struct entry **writes; /* by stamp */

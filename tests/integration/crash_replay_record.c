@@ -187,6 +187,7 @@ oracle_init(struct oracle *oracle, const struct record *record, uint64_t sectors
 		.stamp_count = calloc(sectors, sizeof(*oracle->stamp_count)),
 		.acknowledged = calloc(sectors, sizeof(*oracle->acknowledged)),
 		.flushed = calloc(sectors, sizeof(*oracle->flushed)),
+		.passed_over = calloc(sectors, sizeof(*oracle->passed_over)),
 		.used = calloc(sectors, sizeof(*oracle->used)),
 		.ranges = calloc(sectors, sizeof(*oracle->ranges)),
 	};
@@ -226,15 +227,16 @@ add_stamp(struct oracle *oracle, uint64_t sector, uint32_t stamp)
 	oracle->stamp_count[sector]++;
 }
 
+/* Those from `first` to `last`. */
 static void
-drop_stamps(struct oracle *oracle, uint64_t sector, uint32_t below, uint32_t above)
+drop_stamps(struct oracle *oracle, uint64_t sector, uint32_t first, uint32_t last)
 {
 	uint16_t kept = 0;
 
 	for (uint16_t i = 0; i < oracle->stamp_count[sector]; i++) {
 		uint32_t stamp = oracle->stamps[sector][i];
 
-		if (stamp >= below && stamp <= above)
+		if (stamp < first || stamp > last)
 			oracle->stamps[sector][kept++] = stamp;
 	}
 	oracle->stamp_count[sector] = kept;
@@ -249,7 +251,7 @@ raise_flushed(struct oracle *oracle, uint64_t sector, uint32_t stamp)
 	if (stamp <= oracle->flushed[sector])
 		return;
 	oracle->flushed[sector] = stamp;
-	drop_stamps(oracle, sector, stamp, UINT32_MAX);
+	drop_stamps(oracle, sector, 0, stamp - 1);
 }
 
 static void
@@ -270,15 +272,27 @@ write_ended(struct oracle *oracle, const struct entry *end)
 	}
 }
 
+static uint32_t *
+copy_of(const struct oracle *oracle, const uint32_t *stamps)
+{
+	uint32_t *copy = malloc(oracle->sectors * sizeof(*copy));
+
+	expect(copy != NULL, "out of memory");
+	return memcpy(copy, stamps, oracle->sectors * sizeof(*copy));
+}
+
 static void
 flush_began(struct oracle *oracle, uint64_t id)
 {
 	struct flush *flush = malloc(sizeof(*flush));
 
-	*flush = (struct flush){ .id = id, .next = oracle->flushes };
-	flush->acknowledged = malloc(oracle->sectors * sizeof(uint32_t));
-	expect(flush->acknowledged != NULL, "out of memory");
-	memcpy(flush->acknowledged, oracle->acknowledged, oracle->sectors * sizeof(uint32_t));
+	expect(flush != NULL, "out of memory");
+	*flush = (struct flush){
+		.id = id,
+		.acknowledged = copy_of(oracle, oracle->acknowledged),
+		.passed_over = copy_of(oracle, oracle->passed_over),
+		.next = oracle->flushes,
+	};
 	oracle->flushes = flush;
 }
 
@@ -292,11 +306,27 @@ flush_ended(struct oracle *oracle, const struct entry *end)
 	flush = *link;
 	expect(flush != NULL, "a flush ended that never began");
 	*link = flush->next;
-	for (uint64_t s = 0; s < oracle->sectors && !(end->flags & ENTRY_FAILED); s++)
-		if (oracle->used[s])
-			raise_flushed(oracle, s, flush->acknowledged[s]);
+	for (uint64_t s = 0; s < oracle->sectors && !(end->flags & ENTRY_FAILED); s++) {
+		if (!oracle->used[s])
+			continue;
+		raise_flushed(oracle, s, flush->acknowledged[s]);
+		if (flush->passed_over[s] > flush->acknowledged[s])
+			drop_stamps(oracle, s, flush->acknowledged[s] + 1, flush->passed_over[s]);
+	}
 	free(flush->acknowledged);
+	free(flush->passed_over);
 	free(flush);
+}
+
+/* No write is under way: a gateway died, and this is the first read since. */
+static void
+saw(struct oracle *oracle, uint64_t sector, uint32_t stamp)
+{
+	uint16_t count = oracle->stamp_count[sector];
+
+	oracle->acknowledged[sector] = stamp;
+	if (count > 0)
+		oracle->passed_over[sector] = oracle->stamps[sector][count - 1];
 }
 
 void
@@ -320,8 +350,7 @@ oracle_apply(struct oracle *oracle, const struct entry *entry)
 		flush_ended(oracle, entry);
 		break;
 	case LOAD_SAW:
-		drop_stamps(oracle, first, 0, (uint32_t)entry->id);
-		oracle->acknowledged[first] = (uint32_t)entry->id;
+		saw(oracle, first, (uint32_t)entry->id);
 		break;
 	default:
 		break;
@@ -338,11 +367,17 @@ oracle_judge(const struct oracle *oracle, uint64_t sector, const uint8_t *conten
 	stamp_fill(wanted, sector, *stamp);
 	if (memcmp(wanted, content, SECTOR) != 0)
 		return "holds rubbish";
-	for (uint16_t i = 0; i < oracle->stamp_count[sector]; i++)
-		if (oracle->stamps[sector][i] == *stamp)
-			return power || *stamp >= oracle->acknowledged[sector]
-				       ? NULL
-				       : "holds an older write than the last acknowledged one";
+	for (uint16_t i = 0; i < oracle->stamp_count[sector]; i++) {
+		if (oracle->stamps[sector][i] != *stamp)
+			continue;
+		if (power || *stamp == oracle->acknowledged[sector])
+			return NULL;
+		if (*stamp < oracle->acknowledged[sector])
+			return "holds an older write than the last acknowledged one";
+		return *stamp <= oracle->passed_over[sector]
+			       ? "holds a write that an earlier read did not find"
+			       : NULL;
+	}
 	return *stamp < oracle->flushed[sector] ? "holds an older write than the last flushed one"
 						: "holds a write that can't be there";
 }
