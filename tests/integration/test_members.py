@@ -615,6 +615,26 @@ def test_events_are_followed_as_they_happen(gateway: Gateway, farm: TargetFarm) 
         process.wait(30)
 
 
+def test_what_follows_from_a_command_comes_after_it_in_the_events(gateway: Gateway, farm: TargetFarm) -> None:
+    prepare(gateway, farm)
+    with gateway.serve("v0") as volume:
+        iraid = Command(gateway, volume)
+        iraid.must("fail", "v0", "2")
+        iraid.must("rebuild", "v0", "2", "--wait")
+        iraid.must("replace", "v0", "1", farm.member(4), "--wait")
+        kinds = [event["kind"] for event in iraid.must("events", "v0", "--json").json["events"]]
+        order = ["failed by hand", "readmitted", "replace", "rebuild started", "rebuild finished"]
+        assert [kind for kind in kinds if kind in order] == [
+            "failed by hand",
+            "readmitted",
+            "rebuild started",
+            "rebuild finished",
+            "replace",
+            "rebuild started",
+            "rebuild finished",
+        ]
+
+
 def test_the_engine_ends_at_once_while_somebody_waits_for_events(gateway: Gateway) -> None:
     with socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(60)

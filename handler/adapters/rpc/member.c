@@ -300,7 +300,10 @@ is_out(const struct engine_status *status, void *argument)
 	       member->state != MEMBER_IN_SYNC || strcmp(member->label, pick->label) != 0;
 }
 
-struct failing {
+/* What is done to a member.  It is noted on the volume's thread, where it comes before what follows
+ * from it.
+ */
+struct act {
 	struct volume_host *host;
 	const char *name;
 	const struct pick *pick;
@@ -309,13 +312,12 @@ struct failing {
 static int
 fail_member(struct engine *engine, void *argument, struct fault *fault)
 {
-	const struct failing *failing = argument;
-	const char *label = failing->pick->label;
-	int code = engine_fail(engine, failing->pick->slot, fault->message);
+	const struct act *act = argument;
+	const char *label = act->pick->label;
+	int code = engine_fail(engine, act->pick->slot, fault->message);
 
-	/* Here, on the volume's thread, it comes before what follows from it. */
 	if (code == 0)
-		volume_note(failing->host, LOG_WARNING, "failed by hand", failing->name, label,
+		volume_note(act->host, LOG_WARNING, "failed by hand", act->name, label,
 			    "%s was failed by command", label);
 	return code;
 }
@@ -325,14 +327,14 @@ rpc_member_fail(struct rpc_context *context, json_object *params, struct fault *
 {
 	char name[LAYOUT_NAME_MAX + 1];
 	struct pick pick;
-	struct failing failing = { context->host, name, &pick };
+	struct act act = { context->host, name, &pick };
 	int code;
 
 	if (!rpc_take_name(params, name, fault) ||
 	    !rpc_pick(context, params, name, "member", &pick, fault) ||
 	    !holds_a_device(fault, name, &pick))
 		return NULL;
-	code = volume_call(context->host, name, fail_member, &failing, fault);
+	code = volume_call(context->host, name, fail_member, &act, fault);
 	if (code != 0) {
 		rpc_fail_call(fault, code, name, pick.label,
 			      "the volume must work without it, see iraid status; a spare is "
@@ -465,9 +467,14 @@ may_be_rebuilt(struct fault *fault, const char *name, const struct pick *pick)
 static int
 readmit(struct engine *engine, void *argument, struct fault *fault)
 {
-	const struct pick *pick = argument;
+	const struct act *act = argument;
+	const char *label = act->pick->label;
+	int code = engine_readmit(engine, act->pick->slot, fault->message);
 
-	return engine_readmit(engine, pick->slot, fault->message);
+	if (code == 0)
+		volume_note(act->host, LOG_NOTICE, "readmitted", act->name, label,
+			    "%s may return, by command", label);
+	return code;
 }
 
 json_object *
@@ -475,19 +482,18 @@ rpc_member_rebuild(struct rpc_context *context, json_object *params, struct faul
 {
 	char name[LAYOUT_NAME_MAX + 1];
 	struct pick pick;
+	struct act act = { context->host, name, &pick };
 	int code;
 
 	if (!rpc_take_name(params, name, fault) ||
 	    !rpc_pick(context, params, name, "member", &pick, fault) ||
 	    !holds_a_device(fault, name, &pick) || !may_be_rebuilt(fault, name, &pick))
 		return NULL;
-	code = volume_call(context->host, name, readmit, &pick, fault);
+	code = volume_call(context->host, name, readmit, &act, fault);
 	if (code != 0) {
 		rpc_fail_call(fault, code, name, pick.label,
 			      "put a new device in its place: iraid replace");
 		return NULL;
 	}
-	volume_note(context->host, LOG_NOTICE, "readmitted", name, pick.label,
-		    "%s may return, by command", pick.label);
 	return about(name, pick.label);
 }

@@ -344,6 +344,8 @@ rpc_spare_add(struct rpc_context *context, json_object *params, struct fault *fa
 /* --- member.replace --- */
 
 struct replacing {
+	struct volume_host *host;
+	const char *name;
 	struct pick old, replacement;
 };
 
@@ -354,18 +356,21 @@ static int
 replace_member(struct engine *engine, void *argument, struct fault *fault)
 {
 	struct replacing *replacing = argument;
+	const struct pick *old = &replacing->old, *replacement = &replacing->replacement;
 	int code = pick_device(engine, &replacing->replacement, fault);
 
 	if (code != 0)
 		return code;
-	if (replacing->replacement.state == MEMBER_REBUILDING &&
-	    replacing->replacement.role == replacing->old.role)
-		return 0;
-	if (replacing->replacement.state == MEMBER_REBUILDING)
-		return fault_errno(fault, -EBUSY, "it is already being filled as role %d",
-				   replacing->replacement.role);
-	return engine_replace(engine, replacing->old.role, replacing->replacement.slot,
-			      fault->message);
+	if (replacement->state != MEMBER_REBUILDING)
+		code = engine_replace(engine, old->role, replacement->slot, fault->message);
+	else if (replacement->role != old->role)
+		code = fault_errno(fault, -EBUSY, "it is already being filled as role %d",
+				   replacement->role);
+	/* Here, on the volume's thread, it comes before what follows from it. */
+	if (code == 0)
+		volume_note(replacing->host, LOG_NOTICE, "replace", replacing->name, old->label,
+			    "%s is being replaced by %s", old->label, replacement->label);
+	return code;
 }
 
 /* The replacement is being filled, or that is over already. */
@@ -405,9 +410,9 @@ drop_old(struct joining *joining, const struct pick *old)
 static json_object *
 replace_by(struct joining *joining, const struct pick *old, const char *label, struct fault *fault)
 {
-	struct replacing replacing = { .old = *old };
-	char why[256] = "";
 	const char *name = joining->config.name;
+	struct replacing replacing = { .host = joining->context->host, .name = name, .old = *old };
+	char why[256] = "";
 	json_object *result;
 	int code;
 
@@ -430,8 +435,6 @@ replace_by(struct joining *joining, const struct pick *old, const char *label, s
 	drop_old(joining, old);
 	/* Who waits for the rebuild's end next must not find that none is under way yet. */
 	volume_wait_until(joining->context->host, name, has_begun, (void *)label, BEGIN_MS_MAX);
-	volume_note(joining->context->host, LOG_NOTICE, "replace", name, old->label,
-		    "%s is being replaced by %s", old->label, label);
 	result = json_object_new_object();
 	rpc_put_text(result, "name", name);
 	rpc_put_text(result, "member", old->label);
