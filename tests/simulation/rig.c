@@ -163,6 +163,16 @@ init_sized(struct rig *rig, int level, int count, uint32_t chunk_bytes, uint64_t
 	rig->zero_ended = calloc(rig->sectors, sizeof(*rig->zero_ended));
 }
 
+uint64_t
+rig_lives(uint64_t count)
+{
+#ifdef __SANITIZE_ADDRESS__
+	return count / 4 > 4 ? count / 4 : count < 4 ? count : 4;
+#else
+	return count;
+#endif
+}
+
 void
 rig_init(struct rig *rig, int level, int count, uint32_t chunk_bytes, uint64_t load_bytes,
 	 uint64_t seed)
@@ -337,7 +347,7 @@ rig_crash(struct rig *rig)
 		rig->active = request->next;
 		free_request(request);
 	}
-	rig->active_count = 0;
+	rig->active_count = rig->long_zeros = 0;
 	engine_bury(rig->engine);
 	rig->engine = NULL;
 }
@@ -499,13 +509,20 @@ decode(const uint8_t *memory, uint64_t sector, bool *torn)
 
 #define ZEROS_LONG (2048u) /* sectors: longer ranges are cut as they go */
 
+static bool
+is_long_zeros(const struct rig_request *request)
+{
+	return request->request.op == REQUEST_ZERO && request->count > ZEROS_LONG;
+}
+
 /* A long range of zeros that is under way may still come behind a later write that is done. */
 static uint32_t
 oldest_rival(const struct rig *rig, uint64_t sector, uint32_t number)
 {
+	if (rig->long_zeros == 0)
+		return number;
 	for (const struct rig_request *other = rig->active; other != NULL; other = other->next)
-		if (other->request.op == REQUEST_ZERO && other->count > ZEROS_LONG &&
-		    other->number < number && sector >= other->sector &&
+		if (is_long_zeros(other) && other->number < number && sector >= other->sector &&
 		    sector < other->sector + other->count)
 			number = other->number;
 	return number;
@@ -567,6 +584,7 @@ request_done(struct engine_request *base, int result)
 		link = &(*link)->next;
 	*link = request->next;
 	rig->active_count--;
+	rig->long_zeros -= is_long_zeros(request);
 	rig->completed++;
 	for (uint64_t i = 0; base->op == REQUEST_ZERO && i < request->count; i++)
 		rig->zero_ended[request->sector + i] = rig->completed;
@@ -714,6 +732,7 @@ rig_submit(struct rig *rig, enum request_op op, uint64_t sector, uint64_t count,
 	request->next = rig->active;
 	rig->active = request;
 	rig->active_count++;
+	rig->long_zeros += is_long_zeros(request);
 	engine_submit(rig->engine, &request->request);
 }
 

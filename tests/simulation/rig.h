@@ -41,6 +41,7 @@ struct rig {
 	uint32_t writes;
 	struct rig_request *active;
 	int active_count;
+	int long_zeros; /* of these: see ZEROS_LONG */
 	uint64_t completed, failed, mismatches;
 	int last_error;
 	int losses_told; /* how often the engine said that data is lost */
@@ -51,6 +52,11 @@ struct rig {
 	bool verbose;
 	bool clockless; /* figures without times */
 };
+
+/* How many lives a test has that draws them: all, or, under sanitizers, which make each ten
+ * times as long, a fourth of them and at least four.
+ */
+uint64_t rig_lives(uint64_t count);
 
 /* Format `count` members and remember their options; nothing is started. */
 void rig_init(struct rig *rig, int level, int count, uint32_t chunk_bytes, uint64_t load_bytes,

@@ -207,7 +207,7 @@ test_any_member_may_be_lost_under_load(void **state)
 static void
 test_member_may_be_lost_while_flushes_are_under_way(void **state)
 {
-	for (uint64_t seed = 1; seed <= 150; seed++) {
+	for (uint64_t seed = 1; seed <= rig_lives(150); seed++) {
 		struct rig rig;
 		int lost = (int)(seed % 4);
 
@@ -257,7 +257,7 @@ test_volume_starts_without_any_one_member(void **state)
 static void
 test_crash_keeps_what_was_acknowledged(void **state)
 {
-	for (uint64_t seed = 1; seed <= 20; seed++) {
+	for (uint64_t seed = 1; seed <= rig_lives(20); seed++) {
 		struct rig rig;
 
 		rig_init(&rig, 5, 3 + (int)(seed % 3), 8192, LOAD_BYTES, seed);
@@ -281,7 +281,7 @@ test_crash_keeps_what_was_acknowledged(void **state)
 static void
 test_crash_at_any_step_of_an_eviction_loses_no_acknowledged_write(void **state)
 {
-	for (uint64_t seed = 1; seed <= 60; seed++) {
+	for (uint64_t seed = 1; seed <= rig_lives(60); seed++) {
 		struct rig rig;
 		int lost = (int)(seed % 4);
 
@@ -320,7 +320,7 @@ test_crash_at_any_step_of_an_eviction_loses_no_acknowledged_write(void **state)
 static void
 test_power_loss_keeps_what_was_flushed(void **state)
 {
-	for (uint64_t seed = 1; seed <= 25; seed++) {
+	for (uint64_t seed = 1; seed <= rig_lives(25); seed++) {
 		struct rig rig;
 
 		rig_init(&rig, 5, 3 + (int)(seed % 3), 4096, 1 << 20, 7000 + seed);
@@ -349,7 +349,7 @@ test_power_loss_keeps_what_was_flushed(void **state)
 static void
 test_dirty_and_degraded_is_never_wrong_data(void **state)
 {
-	for (uint64_t seed = 1; seed <= 20; seed++) {
+	for (uint64_t seed = 1; seed <= rig_lives(20); seed++) {
 		struct rig rig;
 		int lost = (int)(seed % 4);
 
@@ -738,7 +738,7 @@ test_requests_wait_for_assembly_then_fail(void **state)
 static void
 test_volume_taken_over_under_load_writes_to_no_taken_member(void **state)
 {
-	for (uint64_t seed = 1; seed <= 40; seed++) {
+	for (uint64_t seed = 1; seed <= rig_lives(40); seed++) {
 		struct rig rig;
 		int level = seed % 4 == 0 ? 0 : 5;
 

@@ -557,7 +557,7 @@ test_a_write_that_is_refused_after_the_fence_ends(void **state)
 	int shut_down = 0;
 
 	(void)state;
-	for (uint64_t seed = 1909; seed < 1917; seed++) {
+	for (uint64_t seed = 1909; seed < 1909 + rig_lives(8); seed++) {
 		const int error = refuse_after_the_fence(seed);
 
 		assert_true(error == -ESHUTDOWN || error == -EIO);

@@ -179,7 +179,7 @@ test_write_acknowledged_before_the_superblocks_know_is_on_both(void **state)
 	struct world world;
 
 	/* Several, for what is under way at that moment differs. */
-	for (uint64_t seed = 1; seed <= 12; seed++) {
+	for (uint64_t seed = 1; seed <= rig_lives(12); seed++) {
 		start(&world, 5, 4, seed);
 		replace_until_given(&world, ~0u);
 		rig_steps(&world.rig, 200); /* what is under way ends as far as it can */
@@ -211,7 +211,7 @@ test_new_member_lost_before_its_place_is_durable_gives_it_back(void **state)
 {
 	struct world world;
 
-	for (uint64_t seed = 200; seed < 208; seed++) {
+	for (uint64_t seed = 200; seed < 200 + rig_lives(8); seed++) {
 		start(&world, 5, 4, seed);
 		replace_until_given(&world, 0xE); /* it and member 0 take the superblock */
 		rig_steps(&world.rig, 20);
@@ -381,7 +381,7 @@ test_former_may_fall_silent_while_the_place_changes_hands(void **state)
 {
 	struct world world;
 
-	for (uint64_t seed = 400; seed < 408; seed++) {
+	for (uint64_t seed = 400; seed < 400 + rig_lives(8); seed++) {
 		start(&world, 5, 4, seed);
 		replace_until_given(&world, 0x5);
 		fake_member_cut(&world.rig.members[ROLE], true);
@@ -413,7 +413,7 @@ test_other_member_may_be_evicted_while_the_place_changes_hands(void **state)
 {
 	struct world world;
 
-	for (uint64_t seed = 500; seed < 508; seed++) {
+	for (uint64_t seed = 500; seed < 500 + rig_lives(8); seed++) {
 		start(&world, 6, 4, seed);
 		replace_until_given(&world, 0x8);
 		fake_member_cut(&world.rig.members[3], false);
@@ -437,7 +437,7 @@ test_empty_place_is_taken_durably_too(void **state)
 {
 	struct world world;
 
-	for (uint64_t seed = 600; seed < 608; seed++) {
+	for (uint64_t seed = 600; seed < 600 + rig_lives(8); seed++) {
 		struct rig *rig = &world.rig;
 
 		start(&world, 5, 4, seed);
@@ -489,7 +489,7 @@ test_copies_change_hands_durably_too(void **state)
 {
 	struct world world;
 
-	for (uint64_t seed = 800; seed < 808; seed++) {
+	for (uint64_t seed = 800; seed < 800 + rig_lives(8); seed++) {
 		start(&world, 1, 4, seed);
 		replace_until_given(&world, seed & 1 ? ~0u : 0x9);
 		rig_steps(&world.rig, 200);
@@ -509,7 +509,7 @@ test_what_was_copied_before_parity_defined_it_is_copied_again(void **state)
 	struct world world;
 	struct rig *rig = &world.rig;
 
-	for (uint64_t seed = 900; seed < 908; seed++) {
+	for (uint64_t seed = 900; seed < 900 + rig_lives(8); seed++) {
 		world = (struct world){ 0 };
 		rig_init(rig, 6, 6, 16384, LOAD_BYTES, seed);
 		rig->options.resync_rows_max = 1;
@@ -548,7 +548,7 @@ test_new_member_that_gives_its_place_back_is_not_kept(void **state)
 {
 	struct world world;
 
-	for (uint64_t seed = 1000; seed < 1008; seed++) {
+	for (uint64_t seed = 1000; seed < 1000 + rig_lives(8); seed++) {
 		struct rig *rig = &world.rig;
 
 		start(&world, 5, 4, seed);
@@ -586,7 +586,7 @@ test_former_that_refused_a_write_and_stays_is_sent_it_again(void **state)
 {
 	struct world world;
 
-	for (uint64_t seed = 1100; seed < 1108; seed++) {
+	for (uint64_t seed = 1100; seed < 1100 + rig_lives(8); seed++) {
 		struct rig *rig = &world.rig;
 
 		start(&world, 5, 4, seed);
