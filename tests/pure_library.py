@@ -118,7 +118,33 @@ class SpareMark(ctypes.Structure):
     ]
 
 
+class LogPiece(ctypes.Structure):
+    _fields_ = [
+        ("row", ctypes.c_uint64),
+        ("column_bytes", ctypes.c_uint32),
+        ("length_bytes", ctypes.c_uint32),
+        ("role", ctypes.c_uint8),
+        ("kind", ctypes.c_uint8),
+    ]
+
+
+class LogHeader(ctypes.Structure):
+    _fields_ = [
+        ("volume_uuid", ctypes.c_uint8 * 16),
+        ("key", ctypes.c_uint64),
+        ("sequence", ctypes.c_uint64),
+        ("tail", ctypes.c_uint64),
+        ("durable", ctypes.c_uint64),
+        ("predecessor", ctypes.c_uint32),
+        ("copies", ctypes.c_uint32),
+        ("piece_count", ctypes.c_uint16),
+        ("payload_blocks", ctypes.c_uint16),
+    ]
+
+
 OK, ABSENT, CORRUPT, UNSUPPORTED = range(4)
+LOG_RECORD, LOG_NOTHING, LOG_BROKEN = range(3)
+LOG_PIECES_MAX, LOG_PAYLOAD_BLOCKS_MAX = 64, 255
 
 
 class Iovec(ctypes.Structure):
@@ -160,6 +186,12 @@ def load_library() -> ctypes.CDLL:
         ("superblock_choose", i32, [p, p, p, p]),
         ("spare_encode", None, [p, p]),
         ("spare_decode", i32, [p, p]),
+        ("log_segment_bytes", u32, [u64]),
+        ("log_payload_blocks", u32, [u64]),
+        ("log_fault", ctypes.c_char_p, [p, p, p]),
+        ("log_encode", u32, [p, p, p, p, i32, p]),
+        ("log_decode", i32, [p, p, u64, p, p, p, p]),
+        ("log_payload_is_whole", ctypes.c_bool, [p, p]),
         ("layout_region_rows", u32, [u64, u32]),
         ("layout_compute", i32, [u64, u32, p, p, p]),
         ("layout_grow", None, [p, u64, u32, u64, p, p]),

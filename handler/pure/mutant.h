@@ -1061,7 +1061,19 @@
 	  "of two equal devices of which one has gone before the volume runs, flags say what the other lacks")	\
 	X(DEBT_FOR_EVER, "debt-for-ever", 1,							\
 	  "test_engine_throttle: test_a_large_batch_at_a_low_rate_is_paid_for_in_the_end",	\
-	  "background work that owes its rate more than a minute never goes on")
+	  "background work that owes its rate more than a minute never goes on")			\
+	X(REPLAY_TORN, "replay-torn", 18,							\
+	  "test_log_replay: test_a_torn_record_ends_the_replay",				\
+	  "a logged record is replayed although its payload is torn")				\
+	X(REPLAY_UNCHAINED, "replay-unchained", 18,						\
+	  "test_log_replay: test_a_record_that_does_not_follow_on_the_one_before_is_not_replayed",	\
+	  "a logged record is replayed that follows on another one than is there")		\
+	X(REPLAY_BEFORE_TAIL, "replay-before-tail", 18,						\
+	  "test_log_replay: test_what_is_in_its_row_is_not_replayed",				\
+	  "logged records are replayed over what was written to their rows later")		\
+	X(REPLAY_HOLE_UNSEEN, "replay-hole-unseen", 18,						\
+	  "test_log_replay: test_a_durable_record_that_is_gone_is_told_from_a_torn_one",	\
+	  "a durable record that is gone is taken for one that was torn")
 /* clang-format on */
 
 enum mutant {

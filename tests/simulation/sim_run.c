@@ -85,8 +85,7 @@ has_newer_namesake(const struct sim *sim, int m)
 {
 	struct superblock own, other;
 
-	if (!sim_can(sim, ABILITY_TWIN_SPARES) ||
-	    !sim_read_superblock(&sim->members[m].disk, &own))
+	if (!sim_can(sim, ABILITY_TWIN_SPARES) || !sim_read_superblock(&sim->members[m].disk, &own))
 		return false;
 	for (int i = 0; i < sim->slots; i++)
 		if (i != m && sim_read_superblock(&sim->members[i].disk, &other) &&

@@ -1,0 +1,70 @@
+/* log_replay.c - see log_replay.h. */
+#include "log_replay.h"
+
+#include <stdlib.h>
+
+#include "pure/mutant.h"
+
+static int
+by_sequence(const void *a, const void *b)
+{
+	const uint64_t left = ((const struct log_copy *)a)->header.sequence;
+	const uint64_t right = ((const struct log_copy *)b)->header.sequence;
+
+	return (left > right) - (left < right);
+}
+
+/* Index of the first copy of this record, or of one behind it. */
+static size_t
+find(const struct log_copy *copies, size_t count, uint64_t sequence)
+{
+	size_t begin = 0, end = count;
+
+	while (begin < end) {
+		size_t middle = begin + (end - begin) / 2;
+
+		if (copies[middle].header.sequence < sequence)
+			begin = middle + 1;
+		else
+			end = middle;
+	}
+	return begin;
+}
+
+const struct log_copy *
+log_replay_copy(const struct log_copy *copies, size_t count, uint64_t sequence,
+		const uint32_t *predecessor)
+{
+	for (size_t i = find(copies, count, sequence);
+	     i < count && copies[i].header.sequence == sequence; i++)
+		if ((copies[i].whole || MUTANT(REPLAY_TORN)) &&
+		    (predecessor == NULL || copies[i].header.predecessor == *predecessor ||
+		     MUTANT(REPLAY_UNCHAINED)))
+			return &copies[i];
+	return NULL;
+}
+
+void
+log_replay_decide(struct log_copy *copies, size_t count, struct log_replay *out)
+{
+	uint64_t tail = 1, durable = 0;
+	const uint32_t *predecessor = NULL;
+	const struct log_copy *copy;
+
+	/* What a header says was true when it was written, whatever became of the record. */
+	for (size_t i = 0; i < count; i++) {
+		if (copies[i].header.tail > tail && !MUTANT(REPLAY_BEFORE_TAIL))
+			tail = copies[i].header.tail;
+		if (copies[i].header.durable > durable)
+			durable = copies[i].header.durable;
+	}
+	if (count > 0)
+		qsort(copies, count, sizeof(*copies), by_sequence);
+	*out = (struct log_replay){ .first = tail, .end = tail };
+	while ((copy = log_replay_copy(copies, count, out->end, predecessor)) != NULL) {
+		predecessor = &copy->digest;
+		out->end++;
+	}
+	if (durable >= out->end && !MUTANT(REPLAY_HOLE_UNSEEN))
+		out->missing_to = durable;
+}

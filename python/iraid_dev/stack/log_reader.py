@@ -1,0 +1,103 @@
+"""Reads the write log of members without the product: a second implementation of docs/design/format.md.
+
+    copies = [record for log in logs for record in records_of(log, volume_uuid, key)]
+    replay = decide(copies)
+    replay.records                # what a start writes to rows, in order
+    replay.missing                # sequences that were durable and are gone
+
+`log` is the bytes of one member's log area.  Made from the page alone, so that an error in
+pure/log_record.c or state/log_replay.c can't hide in here too.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from .checksum import crc32c
+
+BLOCK_BYTES = 4096
+MAGIC = b"IRAID-LG"
+PIECES_AT, PIECE_BYTES, SUMS_AT = 128, 24, 2048
+WRITTEN, KNOWN = 1, 2
+
+
+@dataclass(frozen=True)
+class Piece:
+    """`content` belongs to the chunk of `role` in `row`, from byte `column` of the chunk on."""
+
+    row: int
+    column: int
+    role: int
+    kind: int
+    content: bytes
+
+
+@dataclass(frozen=True)
+class Record:
+    """One copy.  `whole`: the payload is as it was written."""
+
+    sequence: int
+    tail: int
+    durable: int
+    predecessor: int
+    copies: int
+    digest: int
+    pieces: tuple[Piece, ...]
+    whole: bool
+    offset: int
+
+
+@dataclass(frozen=True)
+class Replay:
+    records: tuple[Record, ...]
+    missing: range
+
+
+def record_at(log: bytes, offset: int, volume_uuid: bytes, key: int) -> Record | None:
+    """What stands at this byte of the log area, if its header is good."""
+    header = log[offset : offset + BLOCK_BYTES]
+    if len(header) < BLOCK_BYTES or header[:8] != MAGIC:
+        return None
+    crc, version, uuid = struct.unpack_from("<II16s", header, 8)
+    found_key, sequence, tail, durable, predecessor, copies, count, blocks = struct.unpack_from("<QQQQIIHH", header, 32)
+    if (version, uuid, found_key) != (1, volume_uuid, key) or crc32c(header[:8] + bytes(4) + header[12:]) != crc:
+        return None
+    payload = log[offset + BLOCK_BYTES : offset + BLOCK_BYTES * (1 + blocks)]
+    sums = struct.unpack_from(f"<{blocks}I", header, SUMS_AT)
+    whole = len(payload) == blocks * BLOCK_BYTES and all(
+        crc32c(payload[BLOCK_BYTES * i : BLOCK_BYTES * (i + 1)]) == sums[i] for i in range(blocks)
+    )
+    pieces, at = [], 0
+    for i in range(count):
+        row, column, length, role, kind = struct.unpack_from("<QIIBB", header, PIECES_AT + PIECE_BYTES * i)
+        pieces.append(Piece(row, column, role, kind, payload[at : at + length]))
+        at += length
+    return Record(sequence, tail, durable, predecessor, copies, crc, tuple(pieces), whole, offset)
+
+
+def records_of(log: bytes, volume_uuid: bytes, key: int) -> list[Record]:
+    """All records of this opening, wherever they stand."""
+    found = (record_at(log, offset, volume_uuid, key) for offset in range(0, len(log), BLOCK_BYTES))
+    return [record for record in found if record is not None]
+
+
+def decide(copies: Iterable[Record]) -> Replay:
+    """What a start replays, of what all members hold."""
+    copies = list(copies)
+    sequence = max((record.tail for record in copies), default=1)
+    durable = max((record.durable for record in copies), default=0)
+    replayed: list[Record] = []
+    while True:
+        fitting = [
+            record
+            for record in copies
+            if record.sequence == sequence
+            and record.whole
+            and (not replayed or record.predecessor == replayed[-1].digest)
+        ]
+        if not fitting:
+            return Replay(tuple(replayed), range(sequence, max(durable + 1, sequence)))
+        replayed.append(fitting[0])
+        sequence += 1
