@@ -16,7 +16,7 @@ by_sequence(const void *a, const void *b)
 
 /* Index of the first copy of this record, or of one behind it. */
 static size_t
-find(const struct log_copy *copies, size_t count, uint64_t sequence)
+first_copy(const struct log_copy *copies, size_t count, uint64_t sequence)
 {
 	size_t begin = 0, end = count;
 
@@ -35,7 +35,7 @@ const struct log_copy *
 log_replay_copy(const struct log_copy *copies, size_t count, uint64_t sequence,
 		const uint32_t *predecessor)
 {
-	for (size_t i = find(copies, count, sequence);
+	for (size_t i = first_copy(copies, count, sequence);
 	     i < count && copies[i].header.sequence == sequence; i++)
 		if ((copies[i].whole || MUTANT(REPLAY_TORN)) &&
 		    (predecessor == NULL || copies[i].header.predecessor == *predecessor ||
