@@ -258,7 +258,20 @@ def parse(words: list[str]) -> Choice:
             sort_selection(word, choice)
     if choice.kernel not in ("uml", "qemu", "host"):
         sys.exit(f"test: --kernel '{choice.kernel}' is none of uml, qemu, host")
+    check_options(choice.options)
     return choice
+
+
+def check_options(options: list[str]) -> None:
+    """Pytest knows them, and says so before anything is built."""
+    if not options:
+        return
+    done = subprocess.run(
+        [PYTHON, "-B", "-m", "pytest", "--version", *options], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    if done.returncode != 0:
+        faults = [line.partition("error: ")[2] for line in done.stderr.splitlines() if "error: " in line]
+        sys.exit(f"test: pytest refuses {' '.join(options)}: {'; '.join(faults)}; see scripts/test --help")
 
 
 def sort_selection(word: str, choice: Choice) -> None:

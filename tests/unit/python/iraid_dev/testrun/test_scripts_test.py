@@ -60,6 +60,12 @@ def test_what_is_no_test_is_refused(word):
         test_main.parse([word])
 
 
+@pytest.mark.parametrize("words", [["--quik"], ["tests/unit", "-k", "x", "--maxfial=1"], ["--maxfail", "many"]])
+def test_an_option_that_pytest_does_not_know_is_refused_before_anything_is_built(words):
+    with pytest.raises(SystemExit, match=words[-1]):
+        test_main.parse(words)
+
+
 def test_counts_of_several_suites_are_added(tmp_path):
     file = tmp_path / "junit.xml"
     file.write_text(
