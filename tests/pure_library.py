@@ -142,8 +142,27 @@ class LogHeader(ctypes.Structure):
     ]
 
 
+class LogCopy(ctypes.Structure):
+    _fields_ = [
+        ("header", LogHeader),
+        ("digest", ctypes.c_uint32),
+        ("offset_bytes", ctypes.c_uint64),
+        ("role", ctypes.c_uint8),
+        ("whole", ctypes.c_bool),
+    ]
+
+
+class LogReplay(ctypes.Structure):
+    _fields_ = [
+        ("first", ctypes.c_uint64),
+        ("end", ctypes.c_uint64),
+        ("missing_from", ctypes.c_uint64),
+        ("missing_to", ctypes.c_uint64),
+    ]
+
+
 OK, ABSENT, CORRUPT, UNSUPPORTED = range(4)
-LOG_RECORD, LOG_NOTHING, LOG_BROKEN = range(3)
+LOG_RECORD, LOG_NOTHING, LOG_BROKEN, LOG_UNSUPPORTED = range(4)
 LOG_PIECES_MAX, LOG_PAYLOAD_BLOCKS_MAX = 64, 255
 
 
@@ -192,6 +211,7 @@ def load_library() -> ctypes.CDLL:
         ("log_encode", u32, [p, p, p, p, i32, p]),
         ("log_decode", i32, [p, p, u64, p, p, p, p]),
         ("log_payload_is_whole", ctypes.c_bool, [p, p]),
+        ("log_replay_decide", None, [p, size, ctypes.c_bool, p]),
         ("layout_region_rows", u32, [u64, u32]),
         ("layout_compute", i32, [u64, u32, p, p, p]),
         ("layout_grow", None, [p, u64, u32, u64, p, p]),

@@ -51,9 +51,12 @@ block_crc(const uint8_t *block)
 uint32_t
 log_segment_bytes(uint64_t log_bytes)
 {
-	const uint64_t bytes = log_bytes / LOG_SEGMENTS_MIN / LOG_BLOCK_BYTES * LOG_BLOCK_BYTES;
+	const uint64_t bytes = log_bytes / 16;
 
-	return (uint32_t)(bytes < LOG_SEGMENT_BYTES_MAX ? bytes : LOG_SEGMENT_BYTES_MAX);
+	if (bytes < LOG_SEGMENT_BYTES_MIN)
+		return LOG_SEGMENT_BYTES_MIN;
+	return (uint32_t)(bytes < LOG_SEGMENT_BYTES_MAX ? bytes / LOG_BLOCK_BYTES * LOG_BLOCK_BYTES
+							: LOG_SEGMENT_BYTES_MAX);
 }
 
 uint32_t
@@ -99,11 +102,37 @@ piece_fault(const struct log_piece *piece, const struct geometry *geometry)
 	return NULL;
 }
 
+/* Two pieces of one record say something of the same bytes, or of one row in two ways. */
+static bool
+contradict(const struct log_piece *a, const struct log_piece *b)
+{
+	if (a->row != b->row)
+		return false;
+	return a->kind != b->kind ||
+	       (a->role == b->role && a->column_bytes < b->column_bytes + b->length_bytes &&
+		b->column_bytes < a->column_bytes + a->length_bytes);
+}
+
+static const char *
+pieces_fault(const struct log_piece *pieces, unsigned int count, const struct geometry *geometry)
+{
+	for (unsigned int i = 0; i < count; i++) {
+		const char *fault = piece_fault(&pieces[i], geometry);
+
+		if (fault != NULL)
+			return fault;
+		for (unsigned int j = 0; j < i; j++)
+			if (contradict(&pieces[i], &pieces[j]))
+				return "two pieces contradict each other";
+	}
+	return NULL;
+}
+
 const char *
 log_fault(const struct log_header *header, const struct log_piece *pieces,
 	  const struct geometry *geometry)
 {
-	const char *fault = NULL;
+	const char *fault;
 
 	if (header->key == 0)
 		return "its opening has no key";
@@ -113,6 +142,8 @@ log_fault(const struct log_header *header, const struct log_piece *pieces,
 		return "its tail is not between 1 and its sequence";
 	if (header->durable >= header->sequence)
 		return "it says of itself that it is durable";
+	if (header->durable < header->tail - 1)
+		return "it says that records are in their rows that were not durable";
 	if (header->copies == 0 || (header->copies & ~geometry_lowest(geometry->members)) != 0)
 		return "it is on no member, or on one that the volume does not have";
 	if (header->sequence == 1 && header->predecessor != 0)
@@ -121,8 +152,7 @@ log_fault(const struct log_header *header, const struct log_piece *pieces,
 		return "it has too many pieces";
 	if (header->payload_blocks > LOG_PAYLOAD_BLOCKS_MAX)
 		return "its payload is too long";
-	for (unsigned int i = 0; i < header->piece_count && fault == NULL; i++)
-		fault = piece_fault(&pieces[i], geometry);
+	fault = pieces_fault(pieces, header->piece_count, geometry);
 	if (fault == NULL &&
 	    header->payload_blocks != log_payload_blocks(bytes_of(pieces, header->piece_count)))
 		fault = "its payload is not as long as its pieces";
@@ -158,13 +188,17 @@ sum(struct summing *summing, const uint8_t *bytes, size_t length_bytes)
 }
 
 static void
-sum_payload(const struct iovec *payload, int count, uint8_t *out)
+sum_payload(const struct iovec *payload, int count, uint64_t payload_bytes, uint8_t *out)
 {
 	static const uint8_t zeros[LOG_BLOCK_BYTES];
 	struct summing summing = { .out = out };
 
-	for (int i = 0; i < count; i++)
+	for (int i = 0; i < count; i++) {
+		assert(payload[i].iov_len <= payload_bytes);
+		payload_bytes -= payload[i].iov_len;
 		sum(&summing, payload[i].iov_base, payload[i].iov_len);
+	}
+	assert(payload_bytes == 0);
 	if (summing.filled_bytes > 0)
 		sum(&summing, zeros, LOG_BLOCK_BYTES - summing.filled_bytes);
 }
@@ -226,7 +260,7 @@ log_encode(const struct log_header *header, const struct log_piece *pieces,
 	put_le(out + AT_PAYLOAD_BLOCKS, header->payload_blocks, 2);
 	for (unsigned int i = 0; i < header->piece_count; i++)
 		put_piece(out + AT_PIECES + PIECE_BYTES * i, &pieces[i]);
-	sum_payload(payload, count, out + AT_SUMS);
+	sum_payload(payload, count, bytes_of(pieces, header->piece_count), out + AT_SUMS);
 	digest = block_crc(out);
 	put_u32(out + AT_CRC, digest);
 	return digest;
@@ -252,8 +286,11 @@ log_decode(const uint8_t *in, const uint8_t volume_uuid[16], uint64_t key,
 	if (memcmp(in + AT_MAGIC, MAGIC, MAGIC_BYTES) != 0 || found.key != key ||
 	    memcmp(in + AT_VOLUME_UUID, volume_uuid, UUID_BYTES) != 0)
 		return LOG_NOTHING;
-	if (get_u32(in + AT_CRC) != block_crc(in) || get_u32(in + AT_VERSION) != VERSION ||
-	    found.piece_count > LOG_PIECES_MAX)
+	if (get_u32(in + AT_CRC) != block_crc(in))
+		return LOG_BROKEN;
+	if (get_u32(in + AT_VERSION) > VERSION)
+		return LOG_UNSUPPORTED;
+	if (get_u32(in + AT_VERSION) == 0 || found.piece_count > LOG_PIECES_MAX)
 		return LOG_BROKEN;
 	memcpy(found.volume_uuid, volume_uuid, UUID_BYTES);
 	for (unsigned int i = 0; i < found.piece_count; i++)

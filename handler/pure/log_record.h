@@ -18,7 +18,7 @@
 #include "geometry.h"
 
 #define LOG_BLOCK_BYTES 4096u
-#define LOG_SEGMENTS_MIN 16u
+#define LOG_SEGMENT_BYTES_MIN (256u << 10) /* a block of each of 32 chunks fits */
 #define LOG_SEGMENT_BYTES_MAX (1u << 20)
 #define LOG_PIECES_MAX 64u
 #define LOG_PAYLOAD_BLOCKS_MAX (LOG_SEGMENT_BYTES_MAX / LOG_BLOCK_BYTES - 1)
@@ -60,9 +60,11 @@ enum log_verdict {
 	LOG_RECORD,  /* of this opening, and as it was written */
 	LOG_NOTHING, /* of another volume or opening, or no record at all */
 	LOG_BROKEN,  /* of this opening, but torn, rotten or absurd */
+	/* of this opening, by a release that knows more: not to be taken for a torn one */
+	LOG_UNSUPPORTED,
 };
 
-/* Of a member's log area: a sixteenth, in whole blocks, at most LOG_SEGMENT_BYTES_MAX. */
+/* Of a member's log area: a sixteenth, but from LOG_SEGMENT_BYTES_MIN to LOG_SEGMENT_BYTES_MAX. */
 uint32_t log_segment_bytes(uint64_t log_bytes);
 
 /* Blocks that pieces of so many bytes in all take. */
@@ -72,8 +74,8 @@ uint32_t log_payload_blocks(uint64_t payload_bytes);
 const char *log_fault(const struct log_header *header, const struct log_piece *pieces,
 		      const struct geometry *geometry);
 
-/* Into out[LOG_BLOCK_BYTES].  payload: what the pieces hold, so many bytes; the zeros behind it are
- * not in there.  Asserts that log_fault() finds nothing.  Returns the record's digest.
+/* Into out[LOG_BLOCK_BYTES].  payload: what the pieces hold, so many bytes (asserted); the zeros
+ * behind it are not in there.  Asserts that log_fault() finds nothing.  Returns the record's digest.
  */
 uint32_t
 log_encode(const struct log_header *header, const struct log_piece *pieces,

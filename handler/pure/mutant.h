@@ -1073,7 +1073,13 @@
 	  "logged records are replayed over what was written to their rows later")		\
 	X(REPLAY_HOLE_UNSEEN, "replay-hole-unseen", 18,						\
 	  "test_log_replay: test_a_durable_record_that_is_gone_is_told_from_a_torn_one",	\
-	  "a durable record that is gone is taken for one that was torn")
+	  "a durable record that is gone is taken for one that was torn")			\
+	X(REPLAY_BEFORE_HOLE, "replay-before-hole", 18,						\
+	  "test_log_replay: test_a_durable_record_that_is_gone_is_told_from_a_torn_one",		\
+	  "what was logged before a record that is gone is written over what that one had written")	\
+	X(REPLAY_NEWEST_UNASKED, "replay-newest-unasked", 18,					\
+	  "test_log_replay: test_what_could_not_be_read_may_be_the_newest_record",		\
+	  "a newest record in blocks that can't be read is taken for one that was torn")
 /* clang-format on */
 
 enum mutant {

@@ -45,7 +45,7 @@ log_replay_copy(const struct log_copy *copies, size_t count, uint64_t sequence,
 }
 
 void
-log_replay_decide(struct log_copy *copies, size_t count, struct log_replay *out)
+log_replay_decide(struct log_copy *copies, size_t count, bool may_hide, struct log_replay *out)
 {
 	uint64_t tail = 1, durable = 0;
 	const uint32_t *predecessor = NULL;
@@ -65,6 +65,13 @@ log_replay_decide(struct log_copy *copies, size_t count, struct log_replay *out)
 		predecessor = &copy->digest;
 		out->end++;
 	}
-	if (durable >= out->end && !MUTANT(REPLAY_HOLE_UNSEEN))
-		out->missing_to = durable;
+	/* No record names the newest one that was durable. */
+	if (may_hide && durable < out->end && !MUTANT(REPLAY_NEWEST_UNASKED))
+		durable = out->end;
+	if (durable < out->end || MUTANT(REPLAY_HOLE_UNSEEN))
+		return;
+	out->missing_from = out->end;
+	out->missing_to = durable;
+	if (!MUTANT(REPLAY_BEFORE_HOLE))
+		out->end = out->first;
 }

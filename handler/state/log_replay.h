@@ -6,7 +6,8 @@
  *
  * Records are replayed in order from the highest tail that any of them names up to the first that is
  * whole nowhere.  That one was torn by the crash, and nobody was told of it, unless some record says
- * that it had all of its copies: then it is a hole, and acknowledged data is gone.
+ * that it had all of its copies: then it is a hole.  Then nothing is replayed: what the missing
+ * records wrote to rows may be newer than what the others hold.
  */
 #ifndef IRAID_LOG_REPLAY_H
 #define IRAID_LOG_REPLAY_H
@@ -27,16 +28,18 @@ struct log_copy { /* of a record, as it was found */
 
 struct log_replay {
 	uint64_t first, end; /* sequences `first` to `end` - 1; equal: nothing is to be replayed */
-	/* Records from `end` up to here are missing, and were durable; 0: none.  They may be on
-	 * members whose logs could not be read.
+	/* The hole: these are missing, or some of them, and were durable; 0: there is none.  They may
+	 * be on members whose logs could not be read.
 	 */
-	uint64_t missing_to;
+	uint64_t missing_from, missing_to;
 };
 
 /* Of the records of one opening.  Sorts copies: by sequence, those of one record together.  The copy
- * to replay a sequence from is log_replay_copy()'s.
+ * to replay a sequence from is log_replay_copy()'s.  may_hide: as many logs have blocks that can't be
+ * read as the newest record had copies.
  */
-void log_replay_decide(struct log_copy *copies, size_t count, struct log_replay *out);
+void
+log_replay_decide(struct log_copy *copies, size_t count, bool may_hide, struct log_replay *out);
 
 /* After log_replay_decide(): a whole copy of the record, which follows on the one before.
  * predecessor: that one's digest, or NULL for the first.  NULL: there is none.

@@ -2,8 +2,8 @@
 
     copies = [record for log in logs for record in records_of(log, volume_uuid, key)]
     replay = decide(copies)
-    replay.records                # what a start writes to rows, in order
-    replay.missing                # sequences that were durable and are gone
+    replay.records                # what a start writes to rows, in order; nothing if there is a hole
+    replay.missing                # the hole: some of these were durable, and are gone
 
 `log` is the bytes of one member's log area.  Made from the page alone, so that an error in
 pure/log_record.c or state/log_replay.c can't hide in here too.
@@ -20,6 +20,7 @@ from .checksum import crc32c
 BLOCK_BYTES = 4096
 MAGIC = b"IRAID-LG"
 PIECES_AT, PIECE_BYTES, SUMS_AT = 128, 24, 2048
+PIECES_MAX, PAYLOAD_BLOCKS_MAX = 64, 255
 WRITTEN, KNOWN = 1, 2
 
 
@@ -55,6 +56,10 @@ class Replay:
     missing: range
 
 
+class Unsupported(Exception):
+    """A later release wrote it."""
+
+
 def record_at(log: bytes, offset: int, volume_uuid: bytes, key: int) -> Record | None:
     """What stands at this byte of the log area, if its header is good."""
     header = log[offset : offset + BLOCK_BYTES]
@@ -62,7 +67,17 @@ def record_at(log: bytes, offset: int, volume_uuid: bytes, key: int) -> Record |
         return None
     crc, version, uuid = struct.unpack_from("<II16s", header, 8)
     found_key, sequence, tail, durable, predecessor, copies, count, blocks = struct.unpack_from("<QQQQIIHH", header, 32)
-    if (version, uuid, found_key) != (1, volume_uuid, key) or crc32c(header[:8] + bytes(4) + header[12:]) != crc:
+    if (uuid, found_key) != (volume_uuid, key) or crc32c(header[:8] + bytes(4) + header[12:]) != crc:
+        return None
+    if version > 1:
+        raise Unsupported(f"byte {offset} of the log: a record of version {version}")
+    if not (
+        1 <= tail <= sequence
+        and tail - 1 <= durable < sequence
+        and copies > 0
+        and count <= PIECES_MAX
+        and blocks <= PAYLOAD_BLOCKS_MAX
+    ):
         return None
     payload = log[offset + BLOCK_BYTES : offset + BLOCK_BYTES * (1 + blocks)]
     sums = struct.unpack_from(f"<{blocks}I", header, SUMS_AT)
@@ -83,8 +98,9 @@ def records_of(log: bytes, volume_uuid: bytes, key: int) -> list[Record]:
     return [record for record in found if record is not None]
 
 
-def decide(copies: Iterable[Record]) -> Replay:
-    """What a start replays, of what all members hold."""
+def decide(copies: Iterable[Record], may_hide: bool = False) -> Replay:
+    """What a start replays, of what all members hold.  `may_hide`: the newest record may be in blocks that can't be
+    read."""
     copies = list(copies)
     sequence = max((record.tail for record in copies), default=1)
     durable = max((record.durable for record in copies), default=0)
@@ -98,6 +114,7 @@ def decide(copies: Iterable[Record]) -> Replay:
             and (not replayed or record.predecessor == replayed[-1].digest)
         ]
         if not fitting:
-            return Replay(tuple(replayed), range(sequence, max(durable + 1, sequence)))
+            missing = range(sequence, max(durable, sequence if may_hide else 0) + 1)
+            return Replay((), missing) if missing else Replay(tuple(replayed), range(0))
         replayed.append(fitting[0])
         sequence += 1

@@ -57,12 +57,14 @@ check_accepted(const struct log_header *header, const struct log_piece *pieces,
 {
 	uint8_t *payload = calloc(header->payload_blocks + 1u, LOG_BLOCK_BYTES);
 	uint8_t *again = malloc(LOG_BLOCK_BYTES);
-	struct iovec iov = { payload, (size_t)header->payload_blocks * LOG_BLOCK_BYTES };
+	struct iovec iov = { payload, 0 };
 	struct log_piece read[LOG_PIECES_MAX];
 	struct log_header decoded;
 	uint32_t written, found;
 
 	fuzz_require(payload && again, "no memory");
+	for (unsigned int i = 0; i < header->piece_count; i++)
+		iov.iov_len += pieces[i].length_bytes;
 	fuzz_require(log_fault(header, pieces, geometry) == NULL, "accepted with a fault");
 	written = log_encode(header, pieces, geometry, &iov, 1, again);
 	fuzz_require(log_decode(again, volume_uuid, KEY, geometry, &decoded, read, &found) ==
@@ -136,15 +138,20 @@ make_record(const struct geometry *geometry, uint8_t *out)
 
 	memcpy(header.volume_uuid, volume_uuid, sizeof(volume_uuid));
 	header.tail = 1 + fuzz_below((uint32_t)header.sequence);
-	header.durable = fuzz_below((uint32_t)header.sequence);
+	header.durable =
+		header.tail - 1 + fuzz_below((uint32_t)(header.sequence - header.tail + 1));
 	header.predecessor = header.sequence > 1 ? (uint32_t)fuzz_random() : 0;
 	for (uint32_t wanted = fuzz_below(LOG_PIECES_MAX + 1); wanted > 0; wanted--) {
 		struct log_piece piece = make_piece(geometry);
 
 		if (bytes + piece.length_bytes > sizeof(memory))
 			break;
-		bytes += piece.length_bytes;
 		pieces[header.piece_count++] = piece;
+		header.payload_blocks = (uint16_t)log_payload_blocks(bytes + piece.length_bytes);
+		if (log_fault(&header, pieces, geometry) == NULL)
+			bytes += piece.length_bytes;
+		else /* it contradicts another one */
+			header.piece_count--;
 	}
 	header.payload_blocks = (uint16_t)log_payload_blocks(bytes);
 	(void)log_encode(&header, pieces, geometry, &(struct iovec){ memory, bytes }, 1, out);

@@ -8,7 +8,7 @@ import struct
 from typing import NamedTuple
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from pure_library import (
     CHUNK_SIZES,
@@ -18,17 +18,20 @@ from pure_library import (
     LOG_PAYLOAD_BLOCKS_MAX,
     LOG_PIECES_MAX,
     LOG_RECORD,
+    LOG_UNSUPPORTED,
     MIB,
     Geometry,
     Iovec,
+    LogCopy,
     LogHeader,
     LogPiece,
+    LogReplay,
     lib,
     ref,
 )
 
 from iraid_dev.stack.checksum import crc32c
-from iraid_dev.stack.log_reader import BLOCK_BYTES, KNOWN, WRITTEN, decide, record_at, records_of
+from iraid_dev.stack.log_reader import BLOCK_BYTES, KNOWN, WRITTEN, Record, Unsupported, decide, record_at, records_of
 
 SHAPES = [(5, 3), (5, 4), (6, 4), (6, 7), (1, 3), (10, 5)]
 
@@ -76,21 +79,29 @@ def written(draw: st.DrawFn) -> Written:
         key=draw(st.integers(1, 2**64 - 1)),
         sequence=sequence,
         tail=draw(st.integers(1, sequence)),
-        durable=draw(st.integers(0, sequence - 1)),
         predecessor=0 if sequence == 1 else rng.getrandbits(32),
         copies=draw(st.integers(1, 2**members - 1)),
     )
+    header.durable = draw(st.integers(header.tail - 1, sequence - 1))
     header.volume_uuid[:] = rng.randbytes(16)
     pieces: list[LogPiece] = []
     room = LOG_PAYLOAD_BLOCKS_MAX * BLOCK_BYTES
+    kinds: dict[int, int] = {}  # of rows
+    ends: dict[tuple[int, int], int] = {}  # of rows and positions: where the last piece ends
     for _ in range(draw(st.integers(0, LOG_PIECES_MAX))):
-        row, position = rng.randrange(geometry.rows), rng.randrange(geometry.width)
-        column = rng.randrange(chunk // block) * block
+        row, position = rng.randrange(rng.choice([3, geometry.rows])), rng.randrange(geometry.width)
+        first = ends.get((row, position), 0)
+        if first == chunk:
+            continue
+        column = rng.randrange(first // block, chunk // block) * block
         length = min(rng.randint(1, (chunk - column) // block), rng.choice([1, 2, 9, 10**6])) * block
         if length > room:
             break
         room -= length
-        kind = rng.choice([WRITTEN, KNOWN]) if position < geometry.data_chunks else WRITTEN
+        kind = kinds.get(row) or (rng.choice([WRITTEN, KNOWN]) if position < geometry.data_chunks else WRITTEN)
+        if kind == KNOWN and position >= geometry.data_chunks:
+            continue
+        kinds[row], ends[row, position] = kind, column + length
         pieces.append(LogPiece(row, column, length, lib().geometry_role(ref(geometry), row, position), kind))
     payload = rng.randbytes(sum(piece.length_bytes for piece in pieces))
     header.piece_count, header.payload_blocks = len(pieces), -(-len(payload) // BLOCK_BYTES)
@@ -170,40 +181,84 @@ def test_a_record_of_another_opening_is_nothing(record: Written) -> None:
     assert decode(record, record.block, key=record.header.key ^ 1)[0] == LOG_NOTHING
 
 
-ABSURD = [
-    (40, "<Q", 0, "sequence 0"),
-    (48, "<Q", 0, "tail 0"),
-    (48, "<Q", 2**64 - 1, "a tail behind the sequence"),
-    (56, "<Q", 2**64 - 1, "a record durable by its own word"),
-    (68, "<I", 0, "no copies"),
-    (68, "<I", 1 << 31, "a copy on a role that is not there"),
-    (72, "<H", 65, "too many pieces"),
-    (74, "<H", 256, "too long a payload"),
-    (128, "<Q", 2**40, "a row behind the last"),
-    (136, "<I", 1, "a column that is no whole block"),
-    (140, "<I", 0, "an empty piece"),
-    (140, "<I", 1 << 30, "a piece that leaves its chunk"),
-    (144, "<B", 31, "a role that is not there"),
-    (145, "<B", 3, "a kind that is not known"),
-]
+# (field of the header or of the second piece, its value): all else stays right, the payload's length too.
+ABSURD = {
+    "key 0": ("key", 0),
+    "sequence 0": ("sequence", 0),
+    "tail 0": ("tail", 0),
+    "a tail behind the sequence": ("tail", 21),
+    "a record durable by its own word": ("durable", 20),
+    "records in their rows that were not durable": ("durable", 16),
+    "no copies": ("copies", 0),
+    "a copy on a role that is not there": ("copies", 1 << 31),
+    "a first record with a predecessor": ("first", 1),
+    "too short a payload": ("payload_blocks", 1),
+    "too long a payload": ("payload_blocks", 3),
+    "a row behind the last": ("row", 2**40),
+    "a column that is no whole block": ("column_bytes", 1),
+    "a length that is no whole block": ("length_bytes", 5000),
+    "an empty piece": ("length_bytes", 0),
+    "a piece that leaves its chunk": ("column_bytes", 62 * KIB),
+    "a role that is not there": ("role", 31),
+    "a kind that is not known": ("kind", 3),
+    "redundancy that is known": ("known", 3),
+    "two pieces of the same bytes": ("again", 0),
+    "two kinds in a row": ("kind", KNOWN),
+}
 
 
-@pytest.mark.parametrize("at, form, value, what", ABSURD, ids=[case[3] for case in ABSURD])
-def test_a_header_that_contradicts_itself_is_refused(at: int, form: str, value: int, what: str) -> None:
+def record_and_pieces() -> tuple[Geometry, LogHeader, list[LogPiece]]:
+    """Level 5 of four: 4 KiB of the first data chunk of row 7, and of its second."""
     geometry = Geometry()
     assert lib().geometry_init(ref(geometry), 5, 4, 64 * KIB, 512, 64 * MIB) == 0
-    role = lib().geometry_role(ref(geometry), 7, 0)
+    roles = [lib().geometry_role(ref(geometry), 7, position) for position in range(2)]
     header = LogHeader(key=9, sequence=20, tail=18, durable=17, predecessor=5, copies=3)
-    header.piece_count, header.payload_blocks = 1, 1
-    record = encode(geometry, header, [LogPiece(7, 512, 1024, role, WRITTEN)], bytes(1024), [])
-    assert decode(record, record.block)[0] == LOG_RECORD
-    block = bytearray(record.block)
-    struct.pack_into(form, block, at, value)
-    assert decode(record, sealed(block))[0] == LOG_BROKEN, what
+    header.piece_count, header.payload_blocks = 2, 2
+    return geometry, header, [LogPiece(7, 512, 4096, role, WRITTEN) for role in roles]
 
 
-def test_segments_are_a_sixteenth_of_the_log_and_at_most_a_mebibyte() -> None:
-    for log_mib, segment in ((1, 64 * KIB), (2, 128 * KIB), (15, 960 * KIB), (16, MIB), (256, MIB)):
+@pytest.mark.parametrize("what", ABSURD)
+def test_a_header_that_contradicts_itself_is_refused(what: str) -> None:
+    geometry, header, pieces = record_and_pieces()
+    good = encode(geometry, header, pieces, bytes(8192), [])
+    assert decode(good, good.block)[0] == LOG_RECORD
+    field, value = ABSURD[what]
+    if field == "first":
+        header.sequence = header.tail = 1
+        header.durable = 0
+    elif field == "known":
+        pieces = [LogPiece(7, 512, 8192, lib().geometry_role(ref(geometry), 7, value), KNOWN)]
+        header.piece_count = 1
+    elif field == "again":
+        pieces[1].role, pieces[1].column_bytes = pieces[0].role, pieces[0].column_bytes + 3584
+    else:
+        setattr(header if hasattr(header, field) else pieces[1], field, value)
+    if field == "length_bytes":  # the sum stays what the payload is
+        pieces[0].length_bytes = 8192 - value
+    array = (LogPiece * 2)(*pieces)
+    assert lib().log_fault(ref(header), array, ref(geometry)) is not None
+    # by hand, for the product would not write it
+    block = bytearray(good.block)
+    struct.pack_into("<QQQQIIHH", block, 32, *(getattr(header, name) for name, _ in LogHeader._fields_[1:]))
+    for i, piece in enumerate(array[: header.piece_count]):
+        struct.pack_into(
+            "<QIIBB", block, 128 + 24 * i, piece.row, piece.column_bytes, piece.length_bytes, piece.role, piece.kind
+        )
+    assert decode(good, sealed(block), key=header.key)[0] == LOG_BROKEN
+
+
+def test_a_record_of_a_later_release_is_not_taken_for_a_torn_one() -> None:
+    geometry, header, pieces = record_and_pieces()
+    good = encode(geometry, header, pieces, bytes(8192), [])
+    block = bytearray(good.block)
+    struct.pack_into("<I", block, 12, 2)
+    assert decode(good, sealed(block))[0] == LOG_UNSUPPORTED
+    with pytest.raises(Unsupported):
+        record_at(sealed(block) + good.payload, 0, good.volume_uuid, 9)
+
+
+def test_segments_are_a_sixteenth_of_the_log_within_their_bounds() -> None:
+    for log_mib, segment in ((1, 256 * KIB), (4, 256 * KIB), (5, 320 * KIB), (15, 960 * KIB), (16, MIB), (256, MIB)):
         assert lib().log_segment_bytes(log_mib * MIB) == segment
 
 
@@ -230,3 +285,38 @@ def test_a_log_is_replayed_up_to_the_first_record_that_is_torn_everywhere(count:
     replayed = torn - 1 if 1 <= torn <= count else count
     assert [record.sequence for record in replay.records] == list(range(1, replayed + 1))
     assert not replay.missing
+
+
+@st.composite
+def copies(draw: st.DrawFn) -> list[Record]:
+    """Of up to twelve records on three members; some are nowhere, torn, or follow on something else."""
+    rng = random.Random(draw(st.integers(0, 2**32)))
+    holes, torn, strangers = (rng.choice([0, 0, 0.1, 0.4]) for _ in range(3))
+    found = []
+    for sequence in range(1, rng.randint(1, 12) + 1):
+        tail = rng.randint(1, sequence) if rng.random() < 0.2 else 1
+        durable = rng.randint(tail - 1, sequence - 1) if rng.random() < 0.3 else tail - 1
+        for _ in range(rng.randint(1, 3)):
+            if rng.random() < holes:
+                continue
+            predecessor = 77 if rng.random() < strangers else sequence - 1
+            whole = rng.random() >= torn
+            found.append(Record(sequence, tail, durable, predecessor, 7, sequence, (), whole, len(found)))
+    rng.shuffle(found)
+    return found
+
+
+@given(copies(), st.booleans())
+@example([], False)
+@example([], True)
+def test_the_product_replays_what_the_reader_does(found: list[Record], may_hide: bool) -> None:
+    array = (LogCopy * max(len(found), 1))()
+    for copy, record in zip(array, found, strict=False):
+        copy.header.sequence, copy.header.tail, copy.header.durable = record.sequence, record.tail, record.durable
+        copy.header.predecessor, copy.digest, copy.whole = record.predecessor, record.digest, record.whole
+    decided, replay = LogReplay(), decide(found, may_hide)
+    lib().log_replay_decide(array, len(found), may_hide, ref(decided))
+    assert list(range(decided.first, decided.end)) == [record.sequence for record in replay.records]
+    assert (decided.missing_from, decided.missing_to) == (
+        (replay.missing[0], replay.missing[-1]) if replay.missing else (0, 0)
+    )
