@@ -160,7 +160,7 @@ class Model:
     def log(
         self, row: int = -1, pieces: dict[int, int] | None = None, known: bool = False, more: int = 0
     ) -> Generator[None, None, int]:
-        """It and all before it are durable on return.  Without pieces: a tail record.  `more`: copies than are needed."""
+        """It and all before it are durable on return.  Without pieces: a tail record.  `more`: copies beyond need."""
         sequence, self.sequence = self.sequence, self.sequence + 1
         retired = self.retired if "flushed" in self.rules else self.written
         tail = min((live for live in self.live if live not in retired), default=sequence)
