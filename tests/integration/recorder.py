@@ -147,6 +147,7 @@ class Session:
     def __init__(self, proxy: Proxy):
         self.proxy = proxy
         self.commands: dict[bytes, Command] = {}  # by initiator task tag
+        self.held: list[Command] = []  # answered, and the answer is not on its way yet
         self.resets: set[bytes] = set()
         self.digests = Digests()
         self.full_feature = False
@@ -261,12 +262,17 @@ class Session:
             header[3] == STATUS_CHECK and len(data) > 4 and data[4] & 0xF == UNIT_ATTENTION
         )
         if good and self.proxy.slow and command.offset < SUPERBLOCKS_END:
-            return lambda: self.proxy.note(WRITE_ENDS, number=command.number)
+            self.held.append(command)
+            return lambda: self._let_go(command)
         if good or nothing_done:
             self.proxy.note(WRITE_ENDS, flags=flags, number=command.number)
         else:
             self.proxy.unresolved.append(command)  # the reset that follows tells
         return None
+
+    def _let_go(self, command: Command) -> None:
+        self.held.remove(command)
+        self.proxy.note(WRITE_ENDS, number=command.number)
 
 
 class Proxy:
@@ -294,7 +300,8 @@ class Proxy:
 
     def ended(self, session: Session) -> None:
         self.sessions.discard(session)
-        self.unresolved += [command for command in session.commands.values() if command.noted and not command.sync]
+        cut_off = [*session.commands.values(), *session.held]
+        self.unresolved += [command for command in cut_off if command.noted and not command.sync]
 
     def fenced(self, session: Session) -> None:
         """No write of an earlier session can land any more: what is there now stays."""
