@@ -147,7 +147,7 @@ class Session:
     def __init__(self, proxy: Proxy):
         self.proxy = proxy
         self.commands: dict[bytes, Command] = {}  # by initiator task tag
-        self.held: list[Command] = []  # answered, and the answer is not on its way yet
+        self.held: list[Command] = []  # done, and the answer is not on its way yet
         self.resets: set[bytes] = set()
         self.digests = Digests()
         self.full_feature = False
@@ -300,8 +300,10 @@ class Proxy:
 
     def ended(self, session: Session) -> None:
         self.sessions.discard(session)
-        cut_off = [*session.commands.values(), *session.held]
-        self.unresolved += [command for command in cut_off if command.noted and not command.sync]
+        self.unresolved += [command for command in session.commands.values() if command.noted and not command.sync]
+        for command in session.held:  # nobody hears of it, and it is done all the same
+            self.note(WRITE_ENDS, number=command.number)
+        session.held.clear()
 
     def fenced(self, session: Session) -> None:
         """No write of an earlier session can land any more: what is there now stays."""
