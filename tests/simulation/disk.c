@@ -213,6 +213,17 @@ write_page(struct disk *disk, uint64_t index, uint32_t from, const uint8_t *data
 	}
 }
 
+/* Once: a stuck sector is written again and again. */
+static void
+note_cured(struct disk *disk, uint64_t offset_bytes)
+{
+	for (int i = 0; i < disk->cured_count; i++)
+		if (disk->cured[i] == offset_bytes)
+			return;
+	assert(disk->cured_count < DISK_BAD_MAX);
+	disk->cured[disk->cured_count++] = offset_bytes;
+}
+
 static void
 cure(struct disk *disk, uint64_t offset_bytes, uint64_t length_bytes, bool through)
 {
@@ -228,7 +239,7 @@ cure(struct disk *disk, uint64_t offset_bytes, uint64_t length_bytes, bool throu
 			continue;
 		}
 		if (!through)
-			disk->cured[disk->cured_count++] = disk->bad[i];
+			note_cured(disk, disk->bad[i]);
 		disk->bad[i] = disk->bad[--disk->bad_count];
 	}
 	for (int i = 0; i < disk->stuck_count; i++)

@@ -200,6 +200,22 @@ submit(struct bench *bench, enum backend_op op, int byte)
 	assert_int_equal(bench->done, 0);
 }
 
+/* A rebuild tries again each second. */
+static void
+test_a_stuck_sector_may_be_written_any_number_of_times(void **state)
+{
+	const uint64_t offset = 7 * DISK_SECTOR;
+	struct disk disk;
+
+	disk_init(&disk, BYTES, 512);
+	disk_make_stuck(&disk, offset);
+	for (int i = 0; i < 2 * DISK_BAD_MAX; i++)
+		write_byte(&disk, offset, 1, false);
+	assert_int_equal(disk.cured_count, 1);
+	assert_true(disk_is_damaged(&disk, offset, DISK_SECTOR));
+	disk_free(&disk);
+}
+
 static void
 test_a_read_that_was_diverted_touches_nothing(void **state)
 {
@@ -358,6 +374,7 @@ main(void)
 		cmocka_unit_test(test_a_disk_without_cache_loses_nothing),
 		cmocka_unit_test(test_a_block_is_kept_or_lost_as_a_whole),
 		cmocka_unit_test(test_what_cures_a_sector_can_be_lost_with_the_cache),
+		cmocka_unit_test(test_a_stuck_sector_may_be_written_any_number_of_times),
 		cmocka_unit_test(test_a_read_that_was_diverted_touches_nothing),
 		cmocka_unit_test(test_a_hang_ends_the_session_at_its_deadline),
 		cmocka_unit_test(test_a_command_has_its_time_and_no_more),
