@@ -136,13 +136,10 @@ log_fault(const struct log_header *header, const struct log_piece *pieces,
 
 	if (header->key == 0)
 		return "its opening has no key";
-	if (header->sequence == 0)
-		return "its sequence is 0";
-	if (header->tail == 0 || header->tail > header->sequence)
-		return "its tail is not between 1 and its sequence";
+	/* With the next one: sequence and tail are at least 1, and the tail is not behind it. */
 	if (header->durable >= header->sequence)
 		return "it says of itself that it is durable";
-	if (header->durable < header->tail - 1)
+	if (header->tail == 0 || header->durable < header->tail - 1)
 		return "it says that records are in their rows that were not durable";
 	if (header->copies == 0 || (header->copies & ~geometry_lowest(geometry->members)) != 0)
 		return "it is on no member, or on one that the volume does not have";

@@ -200,7 +200,8 @@ ABSURD = {
     "an empty piece": ("length_bytes", 0),
     "a piece that leaves its chunk": ("column_bytes", 62 * KIB),
     "a role that is not there": ("role", 31),
-    "a kind that is not known": ("kind", 3),
+    "a kind that is not known": ("kinds", 3),
+    "too many pieces": ("piece_count", LOG_PIECES_MAX + 1),
     "redundancy that is known": ("known", 3),
     "two pieces of the same bytes": ("again", 0),
     "two kinds in a row": ("kind", KNOWN),
@@ -229,18 +230,20 @@ def test_a_header_that_contradicts_itself_is_refused(what: str) -> None:
     elif field == "known":
         pieces = [LogPiece(7, 512, 8192, lib().geometry_role(ref(geometry), 7, value), KNOWN)]
         header.piece_count = 1
+    elif field == "kinds":
+        pieces[0].kind = pieces[1].kind = value
     elif field == "again":
         pieces[1].role, pieces[1].column_bytes = pieces[0].role, pieces[0].column_bytes + 3584
     else:
         setattr(header if hasattr(header, field) else pieces[1], field, value)
     if field == "length_bytes":  # the sum stays what the payload is
         pieces[0].length_bytes = 8192 - value
-    array = (LogPiece * 2)(*pieces)
+    array = (LogPiece * (LOG_PIECES_MAX + 1))(*pieces)
     assert lib().log_fault(ref(header), array, ref(geometry)) is not None
     # by hand, for the product would not write it
     block = bytearray(good.block)
     struct.pack_into("<QQQQIIHH", block, 32, *(getattr(header, name) for name, _ in LogHeader._fields_[1:]))
-    for i, piece in enumerate(array[: header.piece_count]):
+    for i, piece in enumerate(pieces[: header.piece_count]):
         struct.pack_into(
             "<QIIBB", block, 128 + 24 * i, piece.row, piece.column_bytes, piece.length_bytes, piece.role, piece.kind
         )
@@ -255,6 +258,32 @@ def test_a_record_of_a_later_release_is_not_taken_for_a_torn_one() -> None:
     assert decode(good, sealed(block))[0] == LOG_UNSUPPORTED
     with pytest.raises(Unsupported):
         record_at(sealed(block) + good.payload, 0, good.volume_uuid, 9)
+    struct.pack_into("<I", block, 12, 0)
+    assert decode(good, sealed(block))[0] == LOG_BROKEN
+
+
+@pytest.mark.parametrize(
+    "length, most", [(64 * KIB, LOG_PAYLOAD_BLOCKS_MAX * BLOCK_BYTES // (64 * KIB)), (512, LOG_PIECES_MAX)]
+)
+def test_a_record_has_no_more_than_its_header_has_room_for(length: int, most: int) -> None:
+    """One piece of this length in each row."""
+    geometry, header, _ = record_and_pieces()
+    for count in (most, most + 1):
+        pieces = (LogPiece * count)()
+        for row in range(count):
+            pieces[row] = LogPiece(row, 0, length, lib().geometry_role(ref(geometry), row, 0), WRITTEN)
+        header.piece_count, header.payload_blocks = count, -(-count * length // BLOCK_BYTES)
+        assert (lib().log_fault(ref(header), pieces, ref(geometry)) is None) == (count == most)
+
+
+def test_a_role_without_a_part_in_the_row_has_no_piece() -> None:
+    """Level 10 of four: row 0 is on roles 0 and 1."""
+    geometry = Geometry()
+    assert lib().geometry_init(ref(geometry), 10, 4, 64 * KIB, 512, 64 * MIB) == 0
+    header = LogHeader(key=9, sequence=1, tail=1, copies=3, piece_count=1, payload_blocks=1)
+    for role in range(4):
+        pieces = (LogPiece * 1)(LogPiece(0, 0, 512, role, WRITTEN))
+        assert (lib().log_fault(ref(header), pieces, ref(geometry)) is None) == (role < 2)
 
 
 def test_segments_are_a_sixteenth_of_the_log_within_their_bounds() -> None:
