@@ -105,6 +105,9 @@ class Superblock(ctypes.Structure):
         ("recorded_roles", ctypes.c_uint32),
         ("lost_empty", ctypes.c_uint32),
         ("flushes_fail", ctypes.c_bool),
+        ("log_key", ctypes.c_uint64),
+        ("log_roles", ctypes.c_uint32),
+        ("log_proven", ctypes.c_bool),
     ]
 
 

@@ -55,6 +55,9 @@ enum {
 	AT_RECORDED_ROLES = 1696,
 	AT_LOST_EMPTY = 1700,
 	AT_FLUSHES_FAIL = 1704,
+	AT_LOG_KEY = 1712,
+	AT_LOG_ROLES = 1720,
+	AT_LOG_PROVEN = 1724,
 
 	AREA_ENTRY_BYTES = 24,	  /* type u32, zero u32, offset u64, length u64 */
 	TRACKED_ENTRY_BYTES = 24, /* uuid, role u8, state u8, epoch u48 */
@@ -105,6 +108,9 @@ encode_lists(const struct superblock *superblock, uint8_t *out)
 	put_u32(out + AT_RECORDED_ROLES, superblock->recorded_roles);
 	put_u32(out + AT_LOST_EMPTY, superblock->lost_empty);
 	out[AT_FLUSHES_FAIL] = superblock->flushes_fail;
+	put_u64(out + AT_LOG_KEY, superblock->log_key);
+	put_u32(out + AT_LOG_ROLES, superblock->log_roles);
+	out[AT_LOG_PROVEN] = superblock->log_proven;
 }
 
 void
@@ -177,6 +183,9 @@ decode_lists(const uint8_t *in, struct superblock *out)
 	out->recorded_roles = get_u32(in + AT_RECORDED_ROLES);
 	out->lost_empty = get_u32(in + AT_LOST_EMPTY);
 	out->flushes_fail = in[AT_FLUSHES_FAIL] != 0;
+	out->log_key = get_u64(in + AT_LOG_KEY);
+	out->log_roles = get_u32(in + AT_LOG_ROLES);
+	out->log_proven = in[AT_LOG_PROVEN] != 0;
 }
 
 static void
@@ -267,6 +276,8 @@ superblock_decode(const uint8_t *in, struct superblock *out, const char **reason
 		fault = "whether a scrub is under way is neither yes nor no";
 	if (!fault && in[AT_FLUSHES_FAIL] > 1)
 		fault = "whether flushes fail is neither yes nor no";
+	if (!fault && in[AT_LOG_PROVEN] > 1)
+		fault = "whether all rows were proven is neither yes nor no";
 	if (fault) {
 		*reason = fault;
 		return SUPERBLOCK_CORRUPT;

@@ -52,7 +52,11 @@
  */
 #define LAYOUT_COMPAT_KNOWN UINT64_C(0)
 #define LAYOUT_RO_COMPAT_KNOWN UINT64_C(0)
-#define LAYOUT_INCOMPAT_KNOWN UINT64_C(0)
+/* Records of the write log may be live (superblock.log_key): who does not replay them reads rows that
+ * a crash has torn.
+ */
+#define LAYOUT_INCOMPAT_LOG UINT64_C(1)
+#define LAYOUT_INCOMPAT_KNOWN LAYOUT_INCOMPAT_LOG
 #define LAYOUT_NAME_MAX 63
 #define LAYOUT_OWNER_MAX 63
 
@@ -169,6 +173,16 @@ struct superblock {
 	 * flushes fail.  false: nothing of that kind is known (0.1)
 	 */
 	bool flushes_fail;
+	/* Of the opening of the write log: every row fits, but for what a replay of its records
+	 * writes.  0: no record counts.  With LAYOUT_INCOMPAT_LOG, and only so.
+	 */
+	uint64_t log_key;
+	/* Roles that were missing when it was opened, and whose chunks are known: what the others
+	 * make of them, but for the table of lost extents.
+	 */
+	uint32_t log_roles;
+	/* ... and so it is if others are missing: no row was suspect */
+	bool log_proven;
 };
 
 enum superblock_verdict {

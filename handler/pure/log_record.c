@@ -78,10 +78,23 @@ bytes_of(const struct log_piece *pieces, unsigned int count)
 }
 
 static const char *
+zero_rows_fault(const struct log_piece *piece, const struct geometry *geometry)
+{
+	if (piece->column_bytes == 0 || piece->row >= geometry->rows ||
+	    piece->column_bytes > geometry->rows - piece->row)
+		return "rows of zeros lie behind the last row, or are none";
+	if (piece->length_bytes != 0 || piece->role != 0)
+		return "rows of zeros are for one role";
+	return NULL;
+}
+
+static const char *
 piece_fault(const struct log_piece *piece, const struct geometry *geometry)
 {
 	int position;
 
+	if (piece->kind == LOG_PIECE_ZERO_ROWS)
+		return zero_rows_fault(piece, geometry);
 	if (piece->kind != LOG_PIECE_WRITTEN && piece->kind != LOG_PIECE_KNOWN)
 		return "a piece is of no known kind";
 	if (piece->row >= geometry->rows)
@@ -102,12 +115,20 @@ piece_fault(const struct log_piece *piece, const struct geometry *geometry)
 	return NULL;
 }
 
+static uint64_t
+end_row(const struct log_piece *piece)
+{
+	return piece->row + (piece->kind == LOG_PIECE_ZERO_ROWS ? piece->column_bytes : 1);
+}
+
 /* Two pieces of one record say something of the same bytes, or of one row in two ways. */
 static bool
 contradict(const struct log_piece *a, const struct log_piece *b)
 {
-	if (a->row != b->row)
+	if (a->row >= end_row(b) || b->row >= end_row(a))
 		return false;
+	if (a->kind == LOG_PIECE_ZERO_ROWS)
+		return true;
 	return a->kind != b->kind ||
 	       (a->role == b->role && a->column_bytes < b->column_bytes + b->length_bytes &&
 		b->column_bytes < a->column_bytes + a->length_bytes);

@@ -31,12 +31,19 @@ enum log_piece_kind {
 	 * after the write: either will do, and the redundancy is made anew from it and this.
 	 */
 	LOG_PIECE_KNOWN = 2,
+	/* Whole rows of zeros, data, P and Q: column_bytes of them from `row` on (and in no payload);
+	 * length and role are 0.
+	 */
+	LOG_PIECE_ZERO_ROWS = 3,
 };
 
 struct log_piece {
 	uint64_t row;
-	uint32_t column_bytes; /* inside the chunk; multiple of the volume's block */
-	uint32_t length_bytes; /* not 0; multiple of the volume's block */
+	/* Inside the chunk; multiples of the volume's block, and the length is not 0.  But see
+	 * LOG_PIECE_ZERO_ROWS.
+	 */
+	uint32_t column_bytes;
+	uint32_t length_bytes;
 	uint8_t role;
 	uint8_t kind; /* enum log_piece_kind */
 };

@@ -142,6 +142,22 @@ shape_fault(const struct superblock *superblock)
 	return NULL;
 }
 
+static const char *
+log_key_fault(const struct superblock *superblock)
+{
+	const bool flagged = superblock->features_incompat & LAYOUT_INCOMPAT_LOG;
+
+	if (flagged != (superblock->log_key != 0))
+		return "whether the write log is in use is neither yes nor no";
+	if (!flagged && (superblock->log_roles != 0 || superblock->log_proven))
+		return "a write log that is not in use has roles";
+	if (flagged && superblock->level != 5 && superblock->level != 6)
+		return "a level without parity has a write log";
+	if (flagged && superblock->clean)
+		return "the write log is in use though the volume was stopped in order";
+	return NULL;
+}
+
 const char *
 superblock_fault(const struct superblock *superblock)
 {
@@ -161,5 +177,7 @@ superblock_fault(const struct superblock *superblock)
 		fault = tracked_fault(superblock);
 	if (!fault)
 		fault = areas_fault(superblock);
+	if (!fault)
+		fault = log_key_fault(superblock);
 	return fault;
 }

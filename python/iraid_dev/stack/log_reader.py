@@ -21,12 +21,16 @@ BLOCK_BYTES = 4096
 MAGIC = b"IRAID-LG"
 PIECES_AT, PIECE_BYTES, SUMS_AT = 128, 24, 2048
 PIECES_MAX, PAYLOAD_BLOCKS_MAX = 64, 255
-WRITTEN, KNOWN = 1, 2
+WRITTEN, KNOWN, ZERO_ROWS = 1, 2, 3
 
 
 @dataclass(frozen=True)
 class Piece:
-    """`content` belongs to the chunk of `role` in `row`, from byte `column` of the chunk on."""
+    """`content` belongs to the chunk of `role` in `row`, from byte `column` of the chunk on.
+
+    Of kind ZERO_ROWS: so many rows as `column` says are zeros on all roles, the first is `row`; `role` is 0 and
+    `content` is empty.
+    """
 
     row: int
     column: int

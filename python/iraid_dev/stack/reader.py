@@ -127,6 +127,9 @@ class Superblock:
     scrub_running: bool
     scrub_row: int
     scrub_mismatches: int
+    log_key: int  # 0: no record of the write log counts
+    log_roles: int  # bits, of those that were missing
+    log_proven: bool
 
     def trusts(self, member_uuid: str) -> bool:
         return any(uuid_ == member_uuid and state == "in sync" for uuid_, state in zip(self.uuids, self.states))
@@ -210,7 +213,8 @@ def parse_superblock(block: bytes) -> Superblock:
     if block[:8] != b"IRAID-SB":
         raise NotAMember("no magic")
     version = _check_sum(block)
-    if version != 1 or any(struct.unpack_from("<QQQ", block, 16)[1:]):
+    _, ro_compat, incompat = struct.unpack_from("<QQQ", block, 16)
+    if version != 1 or ro_compat or incompat & ~1:
         raise NotAMember(f"version {version} or a feature that is not known")
     level, count, role, flags = struct.unpack_from("<4B", block, 144)
     chunk, block_bytes, region_rows = struct.unpack_from("<3I", block, 148)
@@ -237,6 +241,8 @@ def parse_superblock(block: bytes) -> Superblock:
         scrub_mode=SCRUB_MODES[block[232]],
         scrub_running=bool(block[233]), scrub_row=struct.unpack_from("<Q", block, 224)[0],
         scrub_mismatches=struct.unpack_from("<Q", block, 240)[0],
+        log_key=struct.unpack_from("<Q", block, 1712)[0],
+        log_roles=struct.unpack_from("<I", block, 1720)[0], log_proven=bool(block[1724]),
     )  # fmt: skip
 
 

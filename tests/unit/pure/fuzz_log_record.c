@@ -107,6 +107,19 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 /* --- inputs --- */
 
 static struct log_piece
+make_zero_rows(const struct geometry *geometry)
+{
+	const uint32_t row = fuzz_below((uint32_t)geometry->rows);
+	const uint32_t most = (uint32_t)geometry->rows - row;
+
+	return (struct log_piece){
+		.row = row,
+		.column_bytes = 1 + fuzz_below(fuzz_below(4) && most > 9 ? 9 : most),
+		.kind = LOG_PIECE_ZERO_ROWS,
+	};
+}
+
+static struct log_piece
 make_piece(const struct geometry *geometry)
 {
 	const uint32_t block = geometry->block_bytes, blocks = geometry->chunk_bytes / block;
@@ -142,7 +155,8 @@ make_record(const struct geometry *geometry, uint8_t *out)
 		header.tail - 1 + fuzz_below((uint32_t)(header.sequence - header.tail + 1));
 	header.predecessor = header.sequence > 1 ? (uint32_t)fuzz_random() : 0;
 	for (uint32_t wanted = fuzz_below(LOG_PIECES_MAX + 1); wanted > 0; wanted--) {
-		struct log_piece piece = make_piece(geometry);
+		struct log_piece piece =
+			fuzz_below(4) ? make_piece(geometry) : make_zero_rows(geometry);
 
 		if (bytes + piece.length_bytes > sizeof(memory))
 			break;

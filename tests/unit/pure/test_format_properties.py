@@ -84,6 +84,9 @@ FIELDS = {
     "recorded_roles": (1696, "I"),
     "lost_empty": (1700, "I"),
     "flushes_fail": (1704, "B"),
+    "log_key": (1712, "Q"),
+    "log_roles": (1720, "I"),
+    "log_proven": (1724, "B"),
 }
 SPARE_FIELDS = {
     "magic": (0, "8s"),
@@ -135,7 +138,7 @@ def model_verdict(v: dict) -> int:
     """Of a block whose magic and CRC are right."""
     if v["version"] > 1:
         return UNSUPPORTED
-    if v["version"] == 1 and (v["features_incompat"] or v["features_ro_compat"]):
+    if v["version"] == 1 and (v["features_incompat"] & ~1 or v["features_ro_compat"]):
         return UNSUPPORTED
     n, chunk, data, member = v["member_count"], v["chunk_bytes"], v["data_bytes"], v["member_bytes"]
     areas = v["area_count"]
@@ -152,6 +155,9 @@ def model_verdict(v: dict) -> int:
             v[f"{what}_row"] <= model_rows(v["level"], n, data // chunk) for what in ("resync", "rebuild", "scrub")
         ),
         lambda: v["scrub_mode"] <= 2 and v["scrub_running"] <= 1 and v["flushes_fail"] <= 1,
+        lambda: (v["features_incompat"] & 1) == (v["log_key"] != 0),
+        lambda: v["log_proven"] <= 1 and (v["log_key"] != 0 or v["log_roles"] == v["log_proven"] == 0),
+        lambda: v["log_key"] == 0 or (v["level"] in (5, 6) and not v["flags"] & 1),
         lambda: is_text(v["name"]) and v["name"][0] != 0 and is_text(v["owner"]),
         lambda: all(v[f"state{i}"] in (1, 2, 3) for i in range(n)),
         lambda: len({v[f"uuid{i}"] for i in range(n)}) == n,
@@ -260,6 +266,13 @@ def superblocks(draw) -> dict:
         "owner": text(draw, 0),
         "area_count": len(areas),
     }
+    if values["level"] in (5, 6) and not values["flags"] and draw(st.booleans()):
+        values |= {
+            "features_incompat": 1,
+            "log_key": draw(st.integers(1, 2**64 - 1)),
+            "log_roles": draw(st.integers(0, 2**32 - 1)),
+            "log_proven": draw(st.integers(0, 1)),
+        }
     for i, (offset, length) in enumerate(areas):
         values |= {f"area{i}_type": i + 1, f"area{i}_offset": offset, f"area{i}_length": length}
     for i in range(n):
@@ -313,6 +326,9 @@ SCALARS = [
     "recorded_roles",
     "lost_empty",
     "flushes_fail",
+    "log_key",
+    "log_roles",
+    "log_proven",
 ]
 
 

@@ -264,6 +264,10 @@ test_decode_reads_nothing_beyond_its_block(void **state)
 	  areas[4] = ((struct area){ AREA_MORE_CHECKSUMS, 64 * MIB, MIB }))                        \
 	X(more_checksums_empty, areas[4] = ((struct area){ AREA_MORE_CHECKSUMS, 64 * MIB, 0 }))    \
 	X(fifth_of_another_type, areas[4] = ((struct area){ 6, 64 * MIB, MIB }))                   \
+	X(log_unflagged, log_key = 1)                                                              \
+	X(log_roles, log_roles = 1)                                                                \
+	X(log_proven, log_proven = true)                                                           \
+	X(log_unkeyed, features_incompat = LAYOUT_INCOMPAT_LOG)                                    \
 	X(ro_compat, features_ro_compat = 1)                                                       \
 	X(incompat, features_incompat = 1ull << 63)
 
@@ -280,6 +284,16 @@ test_absurd_superblocks_have_a_fault(void **state)
 		fail_msg("%s was not found", #what);
 	FAULTS(CHECK_FAULT)
 
+	superblock = sample();
+	superblock.log_key = 1;
+	superblock.features_incompat = LAYOUT_INCOMPAT_LOG;
+	superblock.clean = false;
+	assert_null(superblock_fault(&superblock));
+	superblock.clean = true;
+	assert_non_null(superblock_fault(&superblock));
+	superblock.clean = false;
+	superblock.level = 10;
+	assert_non_null(superblock_fault(&superblock));
 	superblock = sample();
 	memset(superblock.name, 'x', sizeof(superblock.name));
 	assert_non_null(superblock_fault(&superblock));
@@ -425,7 +439,7 @@ test_copies_that_contradict_are_not_guessed_at(void **state)
 	assert_int_equal(superblock_choose(ours, other, &chosen, &reason), SUPERBLOCK_CORRUPT);
 
 	superblock_encode(&superblock, other);
-	other[32] = 1; /* an incompatible feature was switched on in the newer copy */
+	other[32] = 2; /* an incompatible feature was switched on in the newer copy */
 	reseal(other);
 	assert_int_equal(superblock_choose(ours, other, &chosen, &reason), SUPERBLOCK_UNSUPPORTED);
 	assert_int_equal(superblock_choose(other, ours, &chosen, &reason), SUPERBLOCK_UNSUPPORTED);

@@ -31,7 +31,17 @@ from pure_library import (
 )
 
 from iraid_dev.stack.checksum import crc32c
-from iraid_dev.stack.log_reader import BLOCK_BYTES, KNOWN, WRITTEN, Record, Unsupported, decide, record_at, records_of
+from iraid_dev.stack.log_reader import (
+    BLOCK_BYTES,
+    KNOWN,
+    WRITTEN,
+    ZERO_ROWS,
+    Record,
+    Unsupported,
+    decide,
+    record_at,
+    records_of,
+)
 
 SHAPES = [(5, 3), (5, 4), (6, 4), (6, 7), (1, 3), (10, 5)]
 
@@ -88,8 +98,19 @@ def written(draw: st.DrawFn) -> Written:
     room = LOG_PAYLOAD_BLOCKS_MAX * BLOCK_BYTES
     kinds: dict[int, int] = {}  # of rows
     ends: dict[tuple[int, int], int] = {}  # of rows and positions: where the last piece ends
+    zeros: list[range] = []  # rows
+    how_often_zeros = rng.choice([0, 0.1, 0.5])
     for _ in range(draw(st.integers(0, LOG_PIECES_MAX))):
         row, position = rng.randrange(rng.choice([3, geometry.rows])), rng.randrange(geometry.width)
+        if any(row in rows for rows in zeros):
+            continue
+        if row not in kinds and rng.random() < how_often_zeros:
+            behind = [*kinds, *(rows.start for rows in zeros), geometry.rows]
+            most = min(taken for taken in behind if taken > row) - row
+            count = min(rng.randint(1, most), rng.choice([1, 2, 9, most]))
+            zeros.append(range(row, row + count))
+            pieces.append(LogPiece(row, count, 0, 0, ZERO_ROWS))
+            continue
         first = ends.get((row, position), 0)
         if first == chunk:
             continue
@@ -200,11 +221,32 @@ ABSURD = {
     "an empty piece": ("length_bytes", 0),
     "a piece that leaves its chunk": ("column_bytes", 62 * KIB),
     "a role that is not there": ("role", 31),
-    "a kind that is not known": ("kinds", 3),
+    "a kind that is not known": ("kinds", 4),
     "too many pieces": ("piece_count", LOG_PIECES_MAX + 1),
     "redundancy that is known": ("known", 3),
     "two pieces of the same bytes": ("again", 0),
     "two kinds in a row": ("kind", KNOWN),
+}
+
+# The volume below has this many rows.
+ROWS = 1024
+
+# Pieces in place of the second: row, number of rows, length, role.
+ABSURD_ZEROS = {
+    "no rows": [(9, 0, 0, 0)],
+    "rows that begin behind the last": [(ROWS, 1, 0, 0)],
+    "rows that begin far behind the last": [(2**64 - 1, 2, 0, 0)],
+    "rows that end behind the last": [(ROWS - 1, 2, 0, 0)],
+    "rows that end far behind the last": [(9, 2**32 - 1, 0, 0)],
+    "a role": [(9, 3, 0, 1)],
+    "a length": [(9, 3, 512, 0)],
+    "rows that begin with another piece's": [(7, 3, 0, 0)],
+    "rows that end with another piece's": [(5, 3, 0, 0)],
+    "rows around another piece's": [(5, 5, 0, 0)],
+    "another piece's row": [(7, 1, 0, 0)],
+    "the same rows twice": [(9, 3, 0, 0), (9, 3, 0, 0)],
+    "a last row that another range begins with": [(9, 3, 0, 0), (11, 3, 0, 0)],
+    "rows inside another range": [(9, 5, 0, 0), (11, 1, 0, 0)],
 }
 
 
@@ -238,8 +280,37 @@ def test_a_header_that_contradicts_itself_is_refused(what: str) -> None:
         setattr(header if hasattr(header, field) else pieces[1], field, value)
     if field == "length_bytes":  # the sum stays what the payload is
         pieces[0].length_bytes = 8192 - value
+    check_refused(good, header, pieces)
+
+
+@pytest.mark.parametrize("other", [WRITTEN, KNOWN])
+@pytest.mark.parametrize("what", ABSURD_ZEROS)
+def test_rows_of_zeros_that_make_no_sense_are_refused(what: str, other: int) -> None:
+    geometry, header, pieces = record_and_pieces()
+    good = encode(geometry, header, pieces, bytes(8192), [])
+    pieces[0].kind = other
+    pieces[1:] = [LogPiece(*fields, ZERO_ROWS) for fields in ABSURD_ZEROS[what]]
+    header.piece_count = len(pieces)
+    header.payload_blocks = -(-sum(piece.length_bytes for piece in pieces) // BLOCK_BYTES)
+    check_refused(good, header, pieces)
+    check_refused(good, header, pieces[::-1])
+
+
+def test_rows_of_zeros_may_touch_other_pieces_and_the_last_row() -> None:
+    """All rows but row 7, which has a piece of its own."""
+    geometry, header, pieces = record_and_pieces()
+    assert geometry.rows == ROWS
+    zeros = [(0, 7, 0, 0), (8, 1, 0, 0), (9, ROWS - 10, 0, 0), (ROWS - 1, 1, 0, 0)]
+    pieces[1:] = [LogPiece(*fields, ZERO_ROWS) for fields in zeros]
+    header.piece_count, header.payload_blocks = len(pieces), 1
+    for order in (pieces, pieces[::-1]):
+        record = encode(geometry, header, order, bytes(4096), [])
+        assert decode(record, record.block)[0] == LOG_RECORD
+
+
+def check_refused(good: Written, header: LogHeader, pieces: list[LogPiece]) -> None:
     array = (LogPiece * (LOG_PIECES_MAX + 1))(*pieces)
-    assert lib().log_fault(ref(header), array, ref(geometry)) is not None
+    assert lib().log_fault(ref(header), array, ref(good.geometry)) is not None
     # by hand, for the product would not write it
     block = bytearray(good.block)
     struct.pack_into("<QQQQIIHH", block, 32, *(getattr(header, name) for name, _ in LogHeader._fields_[1:]))
