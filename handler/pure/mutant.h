@@ -999,6 +999,15 @@
 	X(HALF_UNAWAITED, "half-unawaited", 12,							\
 	  "test_engine_halves: test_a_newer_half_that_is_about_to_say_so_rules",		\
 	  "a newer half that has logged in and not answered yet when the maps are read is overwritten")	\
+	X(FOUND_IN_CACHE_ONLY, "found-in-cache-only", 6,					\
+	  "test_engine_starts: test_a_superblock_that_is_in_a_cache_only_is_flushed_before_the_other_copy_is_overwritten",	\
+	  "a start overwrites the older copy of a superblock while the newer one may be in a cache only")	\
+	X(LEFT_LOST_IN_START, "left-lost-in-start", 6,						\
+	  "test_engine_told: test_what_the_flush_of_a_start_finds_lost_is_told",		\
+	  "a device that says in a start that it lost writes of the gateway before tells nobody")	\
+	X(TARGET_FOUND_IN_CACHE, "target-found-in-cache", 6,				\
+	  "test_engine_starts: test_others_are_told_of_no_superblock_that_is_in_a_cache_only",	\
+	  "others are told how many superblocks a device has, some of which may be in its cache only")	\
 	X(ZEROS_WHEN_MARKED, "zeros-when-marked", 5,						\
 	  "test_engine_suspended: test_what_waits_for_its_mark_while_members_fall_silent_waits_on",	\
 	  "zeros whose mark is durable are written though too many members are silent by now")	\
@@ -1062,6 +1071,59 @@
 	X(DEBT_FOR_EVER, "debt-for-ever", 1,							\
 	  "test_engine_throttle: test_a_large_batch_at_a_low_rate_is_paid_for_in_the_end",	\
 	  "background work that owes its rate more than a minute never goes on")			\
+	X(LOGGED_UNAWAITED, "logged-unawaited", 18, "level 5",					\
+	  "a row is written before its record is durable")					\
+	X(LOGGED_OUT_OF_ORDER, "logged-out-of-order", 18, "level 5",				\
+	  "a row is written when its record is durable, and one before it is not")		\
+	X(LOGGED_IN_CACHE, "logged-in-cache", 18, "level 5",					\
+	  "records stay in volatile caches")							\
+	X(LOGGED_ONCE, "logged-once", 18, "level 6",						\
+	  "a record is on one member, though two may go")					\
+	X(LOGGED_APART, "logged-apart", 18,					\
+	  "test_engine_log: test_parity_is_in_the_record_of_its_data",	\
+	  "P and the data of the same columns may be in different records")			\
+	X(LOG_REFUSAL_IGNORED, "log-refusal-ignored", 18,					\
+	  "test_engine_log: test_a_log_that_members_refuse_is_given_up_and_the_volume_goes_on",	\
+	  "a record that its member refused counts as durable")					\
+	X(ROW_BEFORE_LOG, "row-before-log", 18, "level 5",					\
+	  "while members are out, rows are written without a record")				\
+	X(DATA_BESIDE_LOG, "data-beside-log", 18, "level 5",					\
+	  "rows without redundancy are written without a record while older records of them are live")	\
+	X(ZEROS_BEFORE_LOG, "zeros-before-log", 18, "level 5",					\
+	  "while members are out, rows of zeros are written without a record")			\
+	X(SEGMENT_REUSED_EARLY, "segment-reused-early", 18,					\
+	  "test_engine_log: test_nothing_is_overwritten_that_a_start_might_need",	\
+	  "a segment of the log is used again before members know that its records are in their rows")	\
+	X(TAIL_UNWRITTEN, "tail-unwritten", 18, "level 5",					\
+	  "the tail passes records whose rows are being written")				\
+	X(TAIL_UNFLUSHED, "tail-unflushed", 18, "level 5",					\
+	  "the tail passes records whose rows were not flushed")				\
+	X(TAIL_FLUSHED_LATER, "tail-flushed-later", 18,				\
+	  "test_engine_log: test_the_tail_passes_nothing_that_was_written_while_a_flush_was_under_way",	\
+	  "the tail passes records whose rows were written while a flush was under way")	\
+	X(TAIL_OVER_LOST_CACHE, "tail-over-lost-cache", 18,					\
+	  "test_engine_log: test_a_record_is_needed_as_long_as_a_cache_may_have_taken_its_rows_along",	\
+	  "the tail passes records whose rows may be gone with a cache")			\
+	X(LOG_OPENED_BESIDE_WRITES, "log-opened-beside-writes", 18, "level 5",			\
+	  "the log is opened while rows are being written without records")			\
+	X(LOG_OPENED_UNFLUSHED, "log-opened-unflushed", 18, "level 5",				\
+	  "the log is opened while rows are in volatile caches")				\
+	X(LOG_OPENED_UNRECORDED, "log-opened-unrecorded", 18, "level 5",			\
+	  "rows are logged before the superblocks name the log")				\
+	X(WRITTEN_WHILE_LOG_OPENS, "written-while-log-opens", 18, "level 5",			\
+	  "rows are written while the superblocks are to name the log")				\
+	X(PLACE_TAKEN_BESIDE_LOG, "place-taken-beside-log", 18, "level 5",			\
+	  "a place changes hands while records are live")					\
+	X(LOG_NEVER_PROVEN, "log-never-proven", 18,					\
+	  "test_engine_log: test_superblocks_say_when_all_rows_are_proven",	\
+	  "what was proven since the log was opened is lost with the next member")		\
+	X(LOG_UNREPLAYED, "log-unreplayed", 18, "level 5",					\
+	  "a start does not replay the log")							\
+	X(REPLAY_OLDEST_WINS, "replay-oldest-wins", 18, "level 5",				\
+	  "of several records of a chunk the oldest is written")				\
+	X(REPLAY_COPIES_NONE, "replay-copies-none", 18,					\
+	  "test_engine_log: test_a_record_is_on_enough_members_before_it_is_replayed",	\
+	  "a record that is whole on too few members is not copied before it is replayed")	\
 	X(REPLAY_TORN, "replay-torn", 18,							\
 	  "test_log_replay: test_a_torn_record_ends_the_replay",				\
 	  "a logged record is replayed although its payload is torn")				\

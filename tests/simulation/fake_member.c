@@ -457,6 +457,7 @@ static void
 settle_write(struct fake_command *command, bool may_be_late)
 {
 	struct fake_member *member = command->member;
+	const bool fua = command->fua;
 	uint64_t fate = fake_random(member->random) % 8;
 
 	if (member->device->refuse_writes || is_barred(member) || member->device->foreign != NULL ||
@@ -469,6 +470,8 @@ settle_write(struct fake_command *command, bool may_be_late)
 			make_late(command);
 		return;
 	}
+	/* It is written through before it is answered, and nobody waits for that any more. */
+	command->fua &= random_once_in(member->random, 2);
 	if (fate < 2) {
 		tell(command, "is done unanswered", 0);
 		member->device->counts.answers_lost++;
@@ -476,6 +479,7 @@ settle_write(struct fake_command *command, bool may_be_late)
 	} else if (fate == 2 || fate == 3) {
 		write_torn(command);
 	}
+	command->fua = fua;
 	if (may_be_late && (fate == 3 || fate > 5))
 		make_late(command);
 }

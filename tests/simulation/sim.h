@@ -11,6 +11,7 @@
  *	sim_cascade.c	faults that follow each other while the engine is busy with one
  *	sim_force.c	a start by force, when too few members are left
  *	sim_halves.c	a gateway that dies again and again, and finds other members each time
+ *	sim_log.c	a gateway that dies while it logs what it writes
  *	sim_rot.c	members that return something else than was written
  *	sim_raw.c	which regions are raw		sim_record.c	who is out by the superblocks of others
  *
@@ -69,6 +70,7 @@ enum ability_name {
 	ABILITY_DEFERRED,
 	ABILITY_TWO_GATEWAYS,
 	ABILITY_HALVES,
+	ABILITY_LOG,
 	ABILITIES,
 };
 
@@ -114,6 +116,8 @@ enum fault_kind {
 	FAULT_SECOND,
 	/* the gateway dies again and again, and finds other members each time */
 	FAULT_HALVES,
+	/* members are out, and the gateway dies again and again while it logs */
+	FAULT_LOGGED,
 	FAULT_KINDS,
 };
 
@@ -164,6 +168,7 @@ struct sim_longest {
 	X(EXAMINES, "superblocks are read")                                                        \
 	X(LOADS_MAP, "maps are read")                                                              \
 	X(NEW_EPOCH, "a new epoch is written")                                                     \
+	X(REPLAYS, "the write log is replayed")                                                    \
 	X(DRAINS, "stop: drains")                                                                  \
 	X(LAST_FLUSH, "stop: last flush")                                                          \
 	X(LAST_MAP, "stop: last map")                                                              \
@@ -193,6 +198,8 @@ struct sim_longest {
 	X(GROWS, "grows")                                                                          \
 	X(SUSPECT, "rows are suspect")                                                             \
 	X(LOST, "something is lost")                                                               \
+	X(LOGS, "writes are logged")                                                               \
+	X(LOG_CHANGES, "the write log is opened or closed")                                        \
 	X(SHORT, "short of memory")
 #define X(name, text) WHERE_##name,
 enum where {
@@ -447,7 +454,12 @@ struct sim {
 	uint64_t epoch_recorded;
 	uint64_t epoch_tried[2]; /* by side */
 	uint64_t started_us;
-	bool key_met;		/* it failed, for a member had a dead gateway's reservation */
+	bool key_met; /* it failed, for a member had a dead gateway's reservation */
+	/* The gateway that died had all it was writing in the write log, and none has run since. */
+	bool logged;
+	bool log_void;		/* so many members die that it may go with them */
+	bool log_proven;	/* also for who is out then and was not before */
+	uint32_t log_keys;	/* drawn so far */
 	bool running_seen;	/* since it was started, it has been assembled */
 	bool struck_assembling; /* a fault struck since it was started, and before that */
 	bool stopping, stopped;
@@ -589,6 +601,8 @@ void force_strike(struct sim *sim, uint64_t *random);
 
 /* sim_halves.c */
 void halves_strike(struct sim *sim, uint64_t *random);
+/* sim_log.c */
+void log_strike(struct sim *sim, uint64_t *random);
 void halves_crash(struct sim *sim, uint64_t *random); /* the same, from the crash that is due */
 
 /* sim_ability.c */
@@ -733,6 +747,8 @@ const char *stay_name(enum stay_kind kind);
 /* sim_where.c */
 bool engine_table_is_full(const struct engine *engine); /* of lost extents: rows stay suspect */
 uint64_t engine_where(const struct engine *engine);
+/* a start after a crash now has all that is being written in the log */
+bool engine_log_keeps(const struct engine *engine, bool *proven);
 /* a turn after the last one finds nothing to do */
 bool engine_is_done(struct engine *engine, uint64_t now_ms);
 void where_note(struct sim *sim, enum fault_kind kind);

@@ -24,7 +24,7 @@ const char *const fault_names[FAULT_KINDS] = {
 	"shape changed", "rolled back",	  "standstill",	   "deferred error",
 	"no memory",	 "gateway crash", "blackout",	   "stop and start",
 	"fenced off",	 "clone",	  "forced",	   "second gateway",
-	"halves",
+	"halves",	 "logged",
 };
 
 static uint64_t
@@ -259,6 +259,7 @@ strike_superblock(struct sim *sim, int m, uint64_t *random)
 
 	disk_read(disk, other, block, sizeof(block));
 	if (sim->roles[m] < 0 || disk_is_damaged(disk, other, sizeof(block)) ||
+	    disk->pages[other / DISK_PAGE].unflushed != 0 ||
 	    superblock_decode(block, &left, NULL) != SUPERBLOCK_OK)
 		return;
 	sim_trace(sim, "superblock %c of device %d can't be read any more", copy == 0 ? 'A' : 'B',
@@ -668,6 +669,7 @@ strike_member(struct sim *sim, enum fault_kind kind, int m, uint64_t *random)
 	case FAULT_FORCED:
 	case FAULT_SECOND:
 	case FAULT_HALVES:
+	case FAULT_LOGGED:
 	case FAULT_KINDS:
 		break;
 	}
@@ -863,12 +865,19 @@ static const struct {
 	enum ability_name ability;
 	enum fault_kind kind;
 } able[] = {
-	{ ABILITY_STUCK_SECTORS, FAULT_STUCK },	   { ABILITY_CONFLICTS, FAULT_CONFLICT },
-	{ ABILITY_SHAPES, FAULT_SHAPE },	   { ABILITY_ROLLBACKS, FAULT_ROLLBACK },
-	{ ABILITY_STANDSTILLS, FAULT_STANDSTILL }, { ABILITY_DEFERRED, FAULT_DEFERRED },
-	{ ABILITY_NO_MEMORY, FAULT_NO_MEMORY },	   { ABILITY_FENCES, FAULT_FENCED },
-	{ ABILITY_CLONES, FAULT_CLONE },	   { ABILITY_FORCES, FAULT_FORCED },
-	{ ABILITY_TWO_GATEWAYS, FAULT_SECOND },	   { ABILITY_HALVES, FAULT_HALVES },
+	{ ABILITY_STUCK_SECTORS, FAULT_STUCK },
+	{ ABILITY_CONFLICTS, FAULT_CONFLICT },
+	{ ABILITY_SHAPES, FAULT_SHAPE },
+	{ ABILITY_ROLLBACKS, FAULT_ROLLBACK },
+	{ ABILITY_STANDSTILLS, FAULT_STANDSTILL },
+	{ ABILITY_DEFERRED, FAULT_DEFERRED },
+	{ ABILITY_NO_MEMORY, FAULT_NO_MEMORY },
+	{ ABILITY_FENCES, FAULT_FENCED },
+	{ ABILITY_CLONES, FAULT_CLONE },
+	{ ABILITY_FORCES, FAULT_FORCED },
+	{ ABILITY_TWO_GATEWAYS, FAULT_SECOND },
+	{ ABILITY_HALVES, FAULT_HALVES },
+	{ ABILITY_LOG, FAULT_LOGGED },
 };
 #define ABLE (sizeof(able) / sizeof(able[0]))
 
@@ -933,6 +942,8 @@ fault_inject(struct sim *sim, uint64_t *random)
 		former_strike(sim, random);
 	else if (kind == FAULT_HALVES)
 		halves_strike(sim, random);
+	else if (kind == FAULT_LOGGED)
+		log_strike(sim, random);
 	else if (kind > FAULT_STOP)
 		gateway_strike(sim, kind, random);
 	else if (kind >= FAULT_CRASH)

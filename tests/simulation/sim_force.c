@@ -223,6 +223,7 @@ force_strike(struct sim *sim, uint64_t *random)
 	scene.left = draw_roles(sim, random, left, 0);
 	scene.dead = draw_roles(sim, random, tolerated + 1 - left, scene.left);
 	oracle_before_force(sim, &scene.start);
+	sim->log_void = true;
 	if (members_leave(&scene, random)) {
 		submit_some(sim, random);
 		end_gateway(sim, random_once_in(random, 2));
@@ -240,5 +241,6 @@ force_strike(struct sim *sim, uint64_t *random)
 		members_return(&scene);
 	}
 	oracle_after_force(&scene.start);
+	sim->log_void = false;
 	trouble_all(sim);
 }

@@ -548,6 +548,7 @@ former_strike(struct sim *sim, uint64_t *random)
 	fall_ill(sim, random);
 	for (int m = 0; m < sim->slots; m++)
 		fault_trouble(sim, m, 500);
+	sim->logged = false;
 	oracle_crashed(sim);
 	oracle_told(sim);
 	sim->former.ends_step = sim->step + (uint32_t)random_between(random, 1, 60);

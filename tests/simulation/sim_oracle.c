@@ -374,8 +374,12 @@ oracle_crashed(struct sim *sim)
 	forget_raw(sim);
 	forget_map(sim);
 	for (uint32_t region = 0; region < regions(sim); region++)
-		if (region_is_open(sim, region))
+		if (!region_is_open(sim, region))
+			continue;
+		else if (!sim->logged)
 			forget_region(sim, region);
+		else if (!sim->log_proven)
+			open_region(sim, region);
 }
 
 /* Does the newest record say that the volume was stopped in order? recorded: of which roles it says
@@ -496,6 +500,7 @@ oracle_session_restored(struct sim *sim, int m)
 	sim->cache_losses += !excess; /* a flush has to say so */
 	sim->caches_gone_us = sim->schedule.now_us;
 	if (!sim_can(sim, ABILITY_ROWS_JUDGED)) {
+		sim->logged = false;
 		oracle_crashed(sim);
 		return;
 	}
@@ -627,6 +632,8 @@ oracle_sector_dropped(void *owner, struct fake_member *member, uint64_t offset_b
 	row = sim_row_at(sim, role, offset_bytes - sim->data_offset);
 	if (row >= sim->rows)
 		return;
+	if (sim->logged && sim->engine == NULL)
+		return; /* it is written once more by the next start */
 	sim->dropped_roles[row] |= 1u << role;
 	sim->dropped_us[row] = sim->schedule.now_us;
 	chunk = data_chunk(sim, row, role);
@@ -1262,7 +1269,8 @@ static bool
 is_held_up(struct sim *sim, const struct sim_request *request, uint64_t lived_ms)
 {
 	const struct engine_options *options = &sim->engine_options;
-	const uint64_t time_ms = request_time_ms(sim), steps = 8,
+	const uint64_t time_ms = request_time_ms(sim),
+		       steps = options->log != LOG_MODE_OFF ? 10 : 8,
 		       others_ms = 3 * noticed_ms(sim) + options->grace_ms;
 	const uint64_t slowest_us = time_slowest_us(sim, request->submit_us);
 	const bool slow = (uint64_t)request->most_active * steps * slowest_us / 1000 >= time_ms;

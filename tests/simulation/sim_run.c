@@ -125,6 +125,7 @@ sim_look(struct sim *sim)
 	    sim->status.state != VOLUME_SUSPENDED &&
 	    !(sim->status.state == VOLUME_STOPPING && sim->running_seen))
 		return;
+	sim->logged &= sim->running_seen;
 	sim->running_seen = true;
 	sim->engine_options.take_over_ms = 0;
 	former_sees_running(sim);
@@ -412,6 +413,14 @@ sim_await(struct sim *sim, bool (*condition)(struct sim *sim), const char *what)
 
 /* --- the gateway --- */
 
+static uint64_t
+draw_key(void *owner)
+{
+	struct sim *sim = owner;
+
+	return random_stream(sim->options.seed, 0x10607ull << 32 | sim->log_keys++);
+}
+
 static void
 start_engine(struct sim *sim, const struct engine_options *options)
 {
@@ -422,6 +431,7 @@ start_engine(struct sim *sim, const struct engine_options *options)
 		.event = engine_event,
 		.want_spare = admin_wants_spare,
 		.detached = admin_detached,
+		.random = draw_key,
 		.owner = sim,
 	};
 	struct backend *backends[SIM_SLOTS_MAX];
@@ -537,6 +547,8 @@ sim_crash(struct sim *sim)
 	sim->armed = false;
 	sim->crash_in = 0;
 	sim->crash_due = false;
+	if (sim->running_seen)
+		sim->logged = engine_log_keeps(sim->engine, &sim->log_proven) && !sim->log_void;
 	for (int m = 0; m < sim->slots; m++)
 		fake_member_abandon(sim_session(sim, m));
 	load_abandon(sim);
@@ -559,8 +571,8 @@ has_stopped(struct sim *sim)
 	return sim->stopped;
 }
 
-/* But for where members are asked by writing zeros, which nobody reads, and for rows of a growth
- * that did not come about.
+/* But for a superblock that was being written through when its session ended, for where members are
+ * asked by writing zeros, which nobody reads, and for rows of a growth that did not come about.
  */
 static uint32_t
 cached_pages(const struct sim *sim, int role)
@@ -571,7 +583,7 @@ cached_pages(const struct sim *sim, int role)
 	for (uint32_t i = 0; i < disk->dirty_count; i++) {
 		const uint64_t offset = (uint64_t)disk->dirty[i] * DISK_PAGE;
 
-		count += offset != LAYOUT_ASK_OFFSET &&
+		count += offset >= LAYOUT_MAP_OFFSET &&
 			 (offset < sim->data_offset ||
 			  sim_row_at(sim, role, offset - sim->data_offset) < sim->rows);
 	}
@@ -617,6 +629,7 @@ sim_stop(struct sim *sim)
 	engine_memory_end();
 	sim->engine = NULL;
 	check_stopped(sim);
+	sim->logged = false;
 	oracle_stopped(sim);
 	oracle_told(sim);
 }
@@ -800,6 +813,16 @@ draw_options(struct sim *sim)
 	if (random_once_in(random, 4) || sim_can(sim, ABILITY_SHORT_MEMORY))
 		/* as little as is possible: operations wait for it */
 		options->buffer_bytes_max = 1;
+	if (sim_can(sim, ABILITY_LOG)) {
+		uint64_t own = ability_random(sim, ABILITY_LOG);
+
+		options->log = LOG_MODE_DEGRADED;
+		if (random_once_in(&own, 2))
+			options->log_live_bytes_max = (uint32_t)random_between(
+				&own, 8u << 10, random_once_in(&own, 2) ? 64u << 10 : 1u << 20);
+		if (random_once_in(&own, 2))
+			options->log_segments_max = 3;
+	}
 	if (sim_can(sim, ABILITY_SMALL_TABLE)) {
 		uint64_t own = ability_random(sim, ABILITY_SMALL_TABLE);
 

@@ -12,6 +12,7 @@
 #include "engine/io/io.h"
 #include "engine/life/life.h"
 #include "engine/members/internal.h"
+#include "engine/record/write_log.h"
 #include "engine/work/work.h"
 
 #include <assert.h>
@@ -54,6 +55,19 @@ engine_table_is_full(const struct engine *engine)
 	return engine->lost_full;
 }
 
+bool
+engine_log_keeps(const struct engine *engine, bool *proven)
+{
+	const struct write_log *log = engine->write_log;
+
+	*proven = engine->record.log_proven && metadata_idle(engine);
+	if (!*proven && engine->record.log_roles != engine->out)
+		return false;
+	return log->on && !log->failed && !log->spoiled && engine->record.log_key != 0 &&
+	       log->cache_losses == engine->cache_losses && !log->moving &&
+	       log->step != LOG_RECORDS;
+}
+
 uint64_t
 engine_where(const struct engine *engine)
 {
@@ -70,6 +84,7 @@ engine_where(const struct engine *engine)
 	NOTE(WHERE_EXAMINES, phase == PHASE_EXAMINE);
 	NOTE(WHERE_LOADS_MAP, phase == PHASE_LOAD_MAP);
 	NOTE(WHERE_NEW_EPOCH, phase == PHASE_WRITE_SUPERBLOCKS);
+	NOTE(WHERE_REPLAYS, phase == PHASE_REPLAY);
 	NOTE(WHERE_DRAINS, phase == PHASE_DRAIN);
 	NOTE(WHERE_LAST_FLUSH, phase == PHASE_LAST_FLUSH);
 	NOTE(WHERE_LAST_MAP, phase == PHASE_LAST_MAP);
@@ -101,6 +116,8 @@ engine_where(const struct engine *engine)
 	NOTE(WHERE_GROWS, engine->life->growth != NULL);
 	NOTE(WHERE_SUSPECT, engine->intent.suspect_count > 0);
 	NOTE(WHERE_LOST, engine->lost != NULL && engine->lost->count > 0);
+	NOTE(WHERE_LOGS, engine->write_log->on);
+	NOTE(WHERE_LOG_CHANGES, engine->write_log->step != LOG_STEADY);
 	NOTE(WHERE_SHORT, !list_empty((struct list *)&engine->ops.buffer_waiters));
 #undef NOTE
 	return where;

@@ -60,6 +60,7 @@ enum engine_phase {
 	PHASE_EXAMINE, /* opening members, reading superblocks */
 	PHASE_LOAD_MAP,
 	PHASE_WRITE_SUPERBLOCKS,
+	PHASE_REPLAY, /* of the write log */
 	PHASE_RUNNING,
 	PHASE_DRAIN, /* stopping: requests finish */
 	PHASE_LAST_FLUSH,
@@ -93,6 +94,7 @@ struct metadata;
 struct marks;
 struct lost_io;
 struct flush;
+struct write_log;
 struct eviction;
 struct places;
 struct target_state;
@@ -197,7 +199,8 @@ struct engine {
 	struct marks *marks;
 	struct lost_io *lost_io;
 	struct flush *flush;
-	struct eviction *eviction; /* members.h, as the next */
+	struct write_log *write_log; /* write_log.h */
+	struct eviction *eviction;   /* members.h, as the next */
 	struct places *places;
 	struct target_state *target_state;
 	struct work *work;

@@ -88,6 +88,12 @@ struct engine_request {
 	uint64_t since_ns, finished_ns; /* since: it is to be carried out, which may be once more */
 };
 
+/* when writes are logged before they touch their rows (record/write_log.h) */
+enum log_mode {
+	LOG_MODE_OFF,
+	LOG_MODE_DEGRADED, /* while members are out; levels 5 and 6 */
+};
+
 struct engine_options {
 	uint8_t volume_uuid[16];
 	/* Who we are, written to superblocks: "host pid 123 (tcmu-runner) #0a1b2c3d"; what follows
@@ -133,6 +139,10 @@ struct engine_options {
 	uint32_t error_limit;
 	/* for tests: the table of lost extents is full sooner; 0: when it is full */
 	uint32_t lost_entries_max;
+	enum log_mode log;
+	/* for tests: so much may be live in the log; 0: LOG_LIVE_BYTES_MAX */
+	uint32_t log_live_bytes_max;
+	uint32_t log_segments_max; /* the same: so many of each member are used; 0: all */
 	/* bound of the buffer arena; 0: the default, docs/design/memory.md */
 	uint64_t buffer_bytes_max;
 };
@@ -162,6 +172,8 @@ enum event_kind {
 	EVENT_ATTACHED,
 	EVENT_DETACHED,
 	EVENT_GROWN,
+	EVENT_LOG_OPENED,
+	EVENT_LOG_CLOSED,
 };
 
 struct engine_event {
@@ -194,6 +206,8 @@ struct engine_port {
 	 * the beginning of a run, and behind what takes long.
 	 */
 	uint64_t (*now_ns)(void *owner);
+	/* A number nobody can guess; NULL: the engine makes one of its own. */
+	uint64_t (*random)(void *owner);
 	void *owner;
 };
 

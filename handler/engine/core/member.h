@@ -83,6 +83,7 @@ struct member {
 	/* not only superblocks and maps, which are written through */
 	bool unflushed_data;
 	bool data_lost; /* so it was when cache_lost was set */
+	bool left_lost; /* it said in a start that it lost writes, which this gateway had not sent */
 	/* is back from that, and what it had not flushed is suspect: others may have no more than
 	 * it
 	 */
@@ -98,6 +99,8 @@ struct member {
 	int examining;	      /* reads of A and B under way */
 	uint64_t examined_ms; /* when they began */
 	bool examine_failed;
+	bool found_durable; /* flushed since: what was found there is in no cache only */
+	bool found_flushing;
 	/* some copy could not be read, but not for the medium's sake */
 	bool examine_refused;
 	int looks_failed;  /* openings that ended before its superblocks were read */

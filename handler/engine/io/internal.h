@@ -21,6 +21,8 @@ struct piece {
 	struct list alive;
 };
 
+/* Rows of one write: no more than the write log has room for. */
+uint64_t write_rows_max(const struct engine *engine);
 struct piece *piece_create(struct engine *engine, struct engine_request *request,
 			   uint64_t begin_bytes, uint64_t end_bytes);
 /* they can be claimed now; false: no memory */

@@ -62,6 +62,8 @@ struct io {
 	struct list reads;   /* of read_op, those whose commands are under way */
 	uint64_t judge_ms;   /* when members' speeds are compared next */
 	unsigned int writes; /* write_op that exist */
+	/* of them, those that have more rows than the write log has room for */
+	unsigned int wide_writes;
 	struct plug plug;
 
 	/* recycled memory */

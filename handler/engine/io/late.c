@@ -2,6 +2,7 @@
 #include "internal.h"
 #include "engine/link/link.h"
 #include "engine/record/record.h"
+#include "engine/record/write_log.h"
 
 #include <errno.h>
 
@@ -61,6 +62,7 @@ overdue_run(struct engine *engine)
 	for_each_member(engine, member)
 		member_fail_overdue(member);
 	marks_overdue(engine);
+	write_log_overdue(engine);
 	lost_io_overdue(engine);
 	flush_overdue(engine);
 	read_op_overdue(engine);

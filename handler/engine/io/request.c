@@ -6,6 +6,7 @@
  */
 #include "plug.h"
 #include "engine/members/members.h"
+#include "engine/record/write_log.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -133,18 +134,28 @@ request_let_go(struct engine *engine, struct engine_request *request)
 	request_finish(engine, request);
 }
 
-/* End of the piece that begins at begin_bytes: at most OP_ROWS_MAX rows, and OP_BYTES_MAX unless it
- * is within one row.
+uint64_t
+write_rows_max(const struct engine *engine)
+{
+	return engine->options.log != LOG_MODE_OFF && engine_has_parity(engine)
+		       ? write_log_rows_max(engine)
+		       : OP_ROWS_MAX;
+}
+
+/* End of the piece that begins at begin_bytes: at most OP_ROWS_MAX rows, or as many as are written
+ * at a time, and OP_BYTES_MAX unless it is within one row.
  */
 static uint64_t
-piece_end(const struct engine *engine, uint64_t begin_bytes, uint64_t end_bytes)
+piece_end(const struct engine *engine, const struct engine_request *request, uint64_t begin_bytes,
+	  uint64_t end_bytes)
 {
+	const uint64_t most = request->op == REQUEST_WRITE ? write_rows_max(engine) : OP_ROWS_MAX;
 	const uint64_t row_bytes = geometry_row_bytes(&engine->geometry);
 	uint64_t first = begin_bytes / row_bytes;
 	uint64_t rows = OP_BYTES_MAX / row_bytes;
 	uint64_t limit;
 
-	rows = rows > OP_ROWS_MAX ? OP_ROWS_MAX : rows < 1 ? 1 : rows;
+	rows = rows > most ? most : rows < 1 ? 1 : rows;
 	limit = (first + rows) * row_bytes;
 	return end_bytes < limit ? end_bytes : limit;
 }
@@ -195,9 +206,9 @@ request_carry_out(struct engine *engine, struct engine_request *request)
 	}
 	do {
 		bool whole = at == end || request->op == REQUEST_COMPARE_WRITE;
-		uint64_t stop =
-			whole ? end
-			      : plug_piece_end(engine, request, at, piece_end(engine, at, end));
+		uint64_t stop = whole ? end
+				      : plug_piece_end(engine, request, at,
+						       piece_end(engine, request, at, end));
 		struct piece *piece = piece_create(engine, request, at, stop);
 
 		if (piece == NULL) {
@@ -223,8 +234,9 @@ request_start_ready(struct engine *engine)
 	 */
 	const bool undecided = lost_io_undecided(engine);
 	const bool torn = engine_may_tear(engine) && !MUTANT(WRITTEN_WHILE_SUSPENDED);
-	const bool recording = (evict_undecided(engine) || undecided || torn) && !engine->fenced &&
-			       engine->phase < PHASE_RELEASE;
+	const bool recording =
+		(evict_undecided(engine) || undecided || torn || write_log_holds(engine)) &&
+		!engine->fenced && engine->phase < PHASE_RELEASE;
 	struct list batch, held;
 	struct list *node;
 

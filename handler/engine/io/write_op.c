@@ -1,8 +1,8 @@
 /* write_op.c - one or more adjacent writes, carried out as one.
  *
- *   WAITING --> PREPARING --> WRITING --> FLUSHING --> FORGETTING --> done
- *      ^            |            |       (FUA only)   (lost bytes only)
- *      `-- again ---'            `--> failed: the rows' parity is suspect from now on
+ *   WAITING --> PREPARING --> LOGGING --> WRITING --> FLUSHING --> FORGETTING --> done
+ *      ^            |       (members out)    |       (FUA only)   (lost bytes only)
+ *      `-- again ---'                        `--> failed: the rows' parity is suspect from now on
  *
  * A write of lost bytes (state/lost.h) makes them known again: it is flushed, then the table says
  * so, then it is acknowledged.  In this order no crash leaves bytes that read as something else
@@ -11,7 +11,8 @@
  * WAITING: for the rows (rows.h), for a turn, for memory.  Adjacent writes join meanwhile, so that
  * partial rows become full ones.  PREPARING: old data and parity are read, and the regions' dirty
  * marks become durable; nothing has been written, so any trouble here only means to begin again.
- * WRITING: data and parity are on their way.  A member lost now is made up for by the others, and
+ * LOGGING: while members are out, all that is about to be written is made durable in the write log
+ * (record/write_log.h).  WRITING: data and parity are on their way.  A member lost now is made up for by the others, and
  * its commands complete (-ENOLINK) only after its eviction is durable; so the write is
  * acknowledged.
  */
@@ -69,7 +70,15 @@ write_free(struct write_op *op)
 	op->pieces = NULL;
 	list_prepend(&engine->io->free_writes, &op->op.node);
 	engine->io->writes--;
+	engine->io->wide_writes -= op->wide;
 	op_gone(engine);
+}
+
+static void
+leave_writers(struct write_op *op)
+{
+	op->op.engine->write_log->writers -= op->counts;
+	op->counts = false;
 }
 
 static void
@@ -78,6 +87,11 @@ write_end(struct write_op *op, int result)
 	struct engine *engine = op->op.engine;
 	struct piece *piece = op->pieces;
 
+	if (result != 0 && op->sent)
+		write_log_spoil(engine, &op->logged);
+	else
+		write_log_release(&op->logged);
+	leave_writers(op);
 	marks_drop(op->op.engine, &op->marks);
 	drop_memory(op);
 	write_free(op);
@@ -273,7 +287,6 @@ write_issue(struct write_op *op)
 {
 	op->state = WRITE_WRITING;
 	marks_begins(op->op.engine, &op->marks);
-	compute(op);
 	write_rows_count(op);
 	op->written_ns = op->op.engine->figures.stamp_ns;
 	TRACE_WRITE(write__begin, op);
@@ -281,6 +294,42 @@ write_issue(struct write_op *op)
 	write_rows_write(op, write_answered);
 	if (--op->pending == 0)
 		write_written(op);
+}
+
+/* --- LOGGING --- */
+
+static void
+write_logged(struct logged *logged, int error)
+{
+	struct write_op *op = list_entry(logged, struct write_op, logged);
+
+	if (error == 0 && overdue_since(op->op.engine, op->op.since_ms))
+		error = -ETIMEDOUT;
+	if (error == -EAGAIN || (error == 0 && (is_doubtful(op) || engine_may_tear(op->op.engine))))
+		write_again(op);
+	else if (error != 0)
+		write_end(op, error);
+	else
+		write_issue(op);
+}
+
+static void
+write_log_or_issue(struct write_op *op)
+{
+	struct engine *engine = op->op.engine;
+
+	compute(op);
+	if (!write_log_on(engine) || MUTANT(ROW_BEFORE_LOG)) {
+		write_issue(op);
+		return;
+	}
+	op->state = WRITE_LOGGING;
+	op->logged.ready = write_logged;
+	op->logged.since_ms = op->op.since_ms;
+	if (write_rows_log(op) != 0)
+		write_end(op, -ENOMEM);
+	else
+		write_log_append(engine, &op->logged);
 }
 
 /* One of several joined writes can't be done: let each have its own fate, and all of them the place
@@ -293,6 +342,11 @@ split(struct write_op *op)
 	struct piece *piece = op->pieces;
 	const bool waited = op->state != WRITE_WAITING;
 
+	if (op->sent)
+		write_log_spoil(engine, &op->logged);
+	else
+		write_log_release(&op->logged);
+	leave_writers(op);
 	if (MUTANT(SPLIT_BEHIND))
 		release_rows(op);
 	while (piece != NULL) {
@@ -353,7 +407,7 @@ write_prepared(struct write_op *op)
 		error = -ETIMEDOUT;
 	if (error == 0 && !is_doubtful(op) &&
 	    (!engine_may_tear(op->op.engine) || MUTANT(WRITTEN_WHEN_PREPARED))) {
-		write_issue(op);
+		write_log_or_issue(op);
 	} else if (error == 0 || error == -ENOLINK) {
 		write_again(op);
 	} else if ((error == -ENODATA || error == -EIO) && has_cached(op)) {
@@ -443,6 +497,8 @@ static void
 write_prepare(struct write_op *op)
 {
 	op->state = WRITE_PREPARING;
+	op->op.engine->write_log->writers += !op->counts;
+	op->counts = true;
 	op->error = 0;
 	op->failed_role = -1;
 	op->pending = 1; /* this function */
@@ -462,6 +518,9 @@ write_prepare(struct write_op *op)
 static void
 write_again(struct write_op *op)
 {
+	leave_writers(op);
+	if (!op->sent) /* else its rows may be torn */
+		write_log_release(&op->logged);
 	marks_drop(op->op.engine, &op->marks);
 	drop_memory(op);
 	op->state = WRITE_WAITING;
@@ -561,6 +620,19 @@ describe_claim(struct write_op *op, uint64_t number, uint64_t begin_bytes, uint6
 	list_init(&claim->in_row);
 }
 
+/* The log is not opened while there is one that it might have no room for. */
+static void
+note_width(struct write_op *op)
+{
+	struct engine *engine = op->op.engine;
+
+	if (op->wide || !engine_has_parity(engine) ||
+	    write_last_row(op) - write_first_row(op) < write_log_rows_max(engine))
+		return;
+	op->wide = true;
+	engine->io->wide_writes++;
+}
+
 static void
 claim_row(struct write_op *op, uint64_t number, struct write_op *instead)
 {
@@ -612,9 +684,15 @@ create_write(struct engine *engine, struct piece *piece, struct write_op *instea
 	op->avoid = 0;
 	op->refused = false;
 	op->sent = false;
+	op->counts = false;
+	list_init(&op->logged.node);
+	list_init(&op->logged.live);
+	op->logged.first = op->logged.last = 0;
 	op->buffer = NULL;
 	engine->ops.count++;
 	engine->io->writes++;
+	op->wide = false;
+	note_width(op);
 	for (uint64_t row = write_first_row(op); row <= write_last_row(op); row++)
 		claim_row(op, row, instead);
 	op_claimed(&op->op);
@@ -651,7 +729,8 @@ size_allows(const struct write_op *op, uint64_t begin_bytes, uint64_t end_bytes)
 	const uint64_t row_bytes = geometry_row_bytes(&op->op.engine->geometry);
 	uint64_t rows = (end_bytes - 1) / row_bytes - begin_bytes / row_bytes + 1;
 
-	return rows == 1 || (rows <= OP_ROWS_MAX && end_bytes - begin_bytes <= OP_BYTES_MAX);
+	return rows == 1 ||
+	       (rows <= write_rows_max(op->op.engine) && end_bytes - begin_bytes <= OP_BYTES_MAX);
 }
 
 /* Claim what the piece adds.  The rows it adds must be unclaimed (else the order of arrival could
@@ -708,6 +787,7 @@ join_write(struct write_op *op, struct piece *piece, bool behind)
 		op->op.since_ms = piece->since_ms;
 	op->fua |= piece->request->fua;
 	op->op.engine->counters.requests_merged++;
+	note_width(op);
 	return true;
 }
 
@@ -742,6 +822,7 @@ write_ops_free(struct engine *engine)
 	while ((node = list_take(&engine->io->free_writes)) != NULL) {
 		struct write_op *op = (struct write_op *)list_entry(node, struct op, node);
 
+		logged_free(&op->logged);
 		free(op->data);
 		free(op);
 	}

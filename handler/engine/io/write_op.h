@@ -6,12 +6,13 @@
 #include "internal.h"
 #include "engine/link/link.h"
 #include "engine/link/row_cache.h"
-#include "engine/record/record.h"
+#include "engine/record/write_log.h"
 #include "pure/code.h"
 
 enum write_state {
 	WRITE_WAITING,	  /* for its rows, its turn, or memory: others may still join */
 	WRITE_PREPARING,  /* old data is read, dirty marks become durable */
+	WRITE_LOGGING,	  /* what is about to be written goes to the write log */
 	WRITE_WRITING,	  /* data and parity go to the members */
 	WRITE_FLUSHING,	  /* FUA, or what was lost is overwritten */
 	WRITE_FORGETTING, /* ... and is on record as known again */
@@ -50,6 +51,8 @@ struct write_op {
 	uint32_t cache_losses; /* engine->cache_losses then */
 	uint32_t doubts;       /* intent.doubts when it was planned */
 	uint32_t avoid;	       /* roles whose old data can't be read */
+	bool counts;	       /* of write_log.writers */
+	bool wide;	       /* of io.wide_writes */
 	bool sent;	       /* commands that write, now or before it was repeated */
 	bool refused;	       /* by some of them not for the medium's sake */
 	int failed_role;
@@ -58,6 +61,8 @@ struct write_op {
 	int data_count, data_capacity;
 	uint8_t *buffer;
 	size_t buffer_bytes;
+	struct logged logged;
+	struct iovec redundancy[OP_ROWS_MAX][2]; /* P and Q on the hull, for it */
 	struct flush_waiter flush;
 	struct lost_waiter forget;
 	struct write_row rows[OP_ROWS_MAX]; /* of row r: rows[r % OP_ROWS_MAX] */
@@ -98,5 +103,8 @@ void write_rows_read(struct write_op *op, void (*done)(struct member_io *mio, in
 void write_rows_compute(struct write_op *op);
 void write_rows_write(struct write_op *op, void (*done)(struct member_io *mio, int result));
 void write_rows_count(struct write_op *op); /* for status */
+
+/* Into op->logged, after write_rows_compute(): 0 or -ENOMEM. */
+int write_rows_log(struct write_op *op);
 
 #endif

@@ -569,6 +569,117 @@ compute_from_data(struct write_op *op, uint64_t number, const struct write_row *
 		       columns_bytes(plan->hull));
 }
 
+/* --- for the write log --- */
+
+/* What a position holds of these columns afterwards, if anything of them is written. */
+static int
+log_position(struct write_op *op, uint64_t number, int position, struct columns part, bool *begins)
+{
+	const struct geometry *geometry = geometry_of_write(op);
+	const struct write_row *row = write_row(op, number);
+	const bool is_data = position < geometry->data_chunks;
+	const uint8_t role = geometry_role(geometry, number, (uint8_t)position);
+	struct columns columns = is_data ? row->plan.write[position] : row->plan.hull;
+	struct log_piece piece = { .row = number, .role = role, .kind = LOG_PIECE_WRITTEN };
+	struct iov_run bytes;
+	int error;
+
+	if (columns.begin < part.begin)
+		columns.begin = part.begin;
+	if (columns.end > part.end)
+		columns.end = part.end;
+	/* Who is out has what follows from the others. */
+	if (columns.begin >= columns.end || (op->op.engine->missing & ROLE(role)) ||
+	    (!is_data && !(row->plan.write_redundancy & ROLE(position))))
+		return 0;
+	piece.column_bytes = columns.begin;
+	piece.length_bytes = columns_bytes(columns);
+	if (is_data)
+		bytes = new_data(op, number, position, columns.begin);
+	else
+		bytes = (struct iov_run){
+			&op->redundancy[number % OP_ROWS_MAX][position - geometry->data_chunks], 1,
+			columns.begin - row->plan.hull.begin
+		};
+	error = logged_add(&op->logged, &piece, bytes, *begins);
+	*begins = MUTANT(LOGGED_APART);
+	return error;
+}
+
+/* P and the data of the same columns are in one record: so much of each that it fits. */
+static uint32_t
+part_columns(const struct write_op *op)
+{
+	const struct geometry *geometry = geometry_of_write(op);
+	const uint32_t bytes = write_log_part_bytes(op->op.engine) / geometry->width;
+
+	return bytes / geometry->block_bytes * geometry->block_bytes;
+}
+
+/* All columns of which something is written. */
+static struct columns
+written_columns(const struct write_op *op, const struct row_plan *plan)
+{
+	struct columns all = plan->hull;
+
+	for (int chunk = 0; chunk < geometry_of_write(op)->data_chunks; chunk++) {
+		const struct columns new = plan->write[chunk];
+
+		if (columns_bytes(new) == 0)
+			continue;
+		if (columns_bytes(all) == 0)
+			all = new;
+		if (new.begin < all.begin)
+			all.begin = new.begin;
+		if (new.end > all.end)
+			all.end = new.end;
+	}
+	return all;
+}
+
+/* Also if it has no redundancy: while a record of it is live, nothing passes the log by. */
+static int
+log_row(struct write_op *op, uint64_t number)
+{
+	const struct geometry *geometry = geometry_of_write(op);
+	const struct write_row *row = write_row(op, number);
+	const struct columns all = written_columns(op, &row->plan);
+	const uint32_t most = part_columns(op);
+	struct columns part = { all.begin, all.begin };
+
+	if (row->plan.write_redundancy == 0 && MUTANT(DATA_BESIDE_LOG))
+		return 0;
+
+	for (int i = 0; i < geometry->redundancy; i++)
+		if (row->plan.write_redundancy & ROLE(geometry->data_chunks + i))
+			op->redundancy[number % OP_ROWS_MAX][i] =
+				(struct iovec){ redundancy_buffer(op, row,
+								  geometry->data_chunks + i),
+						columns_bytes(row->plan.hull) };
+	while (part.end < all.end) {
+		bool begins = true;
+
+		part.begin = part.end;
+		part.end = all.end - part.begin < most ? all.end : part.begin + most;
+		for (int position = 0; position < geometry->width; position++)
+			if (log_position(op, number, position, part, &begins) != 0)
+				return -ENOMEM;
+	}
+	return 0;
+}
+
+int
+write_rows_log(struct write_op *op)
+{
+	int error = 0;
+
+	logged_begin(&op->logged);
+	for (uint64_t number = write_first_row(op); number <= write_last_row(op) && error == 0;
+	     number++)
+		error = log_row(op, number);
+	return error;
+}
+
 void
 write_rows_compute(struct write_op *op)
 {

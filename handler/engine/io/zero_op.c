@@ -1,7 +1,7 @@
 /* zero_op.c - ranges of zeros: how they are cut, and whole rows of them.
  *
  *	REQUEST_ZERO --> zero_run() --+--> parts of rows: an ordinary write, of zeros that stand in static memory
- *	  waits in `zeros`            `--> whole rows:  WAITING --> MARKING --> WRITING --> FLUSHING --> FORGETTING
+ *	  waits in `zeros`            `--> whole rows:  WAITING --> MARKING --> LOGGING --> WRITING --> FLUSHING --> FORGETTING
  *
  * A row of zeros has zeros for parity, Q and copies.  So whole rows need no read and no arithmetic:
  * every chunk of every member that gets writes is zeroed, as one command to each member for many
@@ -23,7 +23,7 @@
 #include "internal.h"
 #include "engine/link/gather.h"
 #include "engine/link/link.h"
-#include "engine/record/record.h"
+#include "engine/record/write_log.h"
 #include "engine/work/work.h"
 
 #include <assert.h>
@@ -45,6 +45,7 @@
 enum zero_state {
 	ZERO_WAITING,
 	ZERO_MARKING,
+	ZERO_LOGGING,
 	ZERO_WRITING,
 	ZERO_FLUSHING,
 	ZERO_FORGETTING,
@@ -58,6 +59,7 @@ struct zero_op {
 	int row_count;
 	bool finds_lost; /* overwrites what could not be known */
 	bool sent;	 /* commands, now or before it was repeated */
+	bool counts;	 /* of write_log.writers */
 	struct region_hold marks;
 	int pending;
 	int attempts;
@@ -66,6 +68,7 @@ struct zero_op {
 	uint64_t again_ns, begun_ns; /* for figures: begun, what it is at now */
 	uint32_t cache_losses;	     /* engine->cache_losses when it began */
 	uint32_t doubts;	     /* intent.doubts then */
+	struct logged logged;
 	struct flush_waiter flush;
 	struct lost_waiter forget;
 	struct row_claim claims[ROWS_MAX];
@@ -82,10 +85,22 @@ has_redundancy(const struct engine *engine)
 /* --- end --- */
 
 static void
+leave_writers(struct zero_op *op)
+{
+	op->op.engine->write_log->writers -= op->counts;
+	op->counts = false;
+}
+
+static void
 zero_end(struct zero_op *op, int result)
 {
 	struct engine *engine = op->op.engine;
 
+	if (result != 0 && op->sent)
+		write_log_spoil(engine, &op->logged);
+	else
+		write_log_release(&op->logged);
+	leave_writers(op);
 	marks_drop(engine, &op->marks);
 	for (int i = 0; i < op->row_count; i++)
 		row_release(engine->rows, &op->claims[i]);
@@ -309,6 +324,45 @@ zero_write(struct zero_op *op)
 		zero_written(op);
 }
 
+/* --- LOGGING --- */
+
+static void
+zero_logged(struct logged *logged, int error)
+{
+	struct zero_op *op = list_entry(logged, struct zero_op, logged);
+
+	if (error == -EAGAIN || (error == 0 && engine_may_tear(op->op.engine)))
+		zero_again(op);
+	else if (error != 0)
+		zero_end(op, error);
+	else
+		zero_write(op);
+}
+
+static void
+zero_log_or_write(struct zero_op *op)
+{
+	struct engine *engine = op->op.engine;
+	const struct log_piece piece = {
+		.row = op->first_row,
+		.column_bytes = (uint32_t)op->row_count,
+		.kind = LOG_PIECE_ZERO_ROWS,
+	};
+
+	if (!write_log_on(engine) || MUTANT(ZEROS_BEFORE_LOG)) {
+		zero_write(op);
+		return;
+	}
+	op->state = ZERO_LOGGING;
+	op->logged.ready = zero_logged;
+	op->logged.since_ms = op->op.since_ms;
+	logged_begin(&op->logged);
+	if (logged_add(&op->logged, &piece, (struct iov_run){ 0 }, true) != 0)
+		zero_end(op, -ENOMEM);
+	else
+		write_log_append(engine, &op->logged);
+}
+
 /* --- MARKING --- */
 
 static void
@@ -326,7 +380,7 @@ zero_marked(struct region_hold *hold, int error)
 	else if (engine_may_tear(op->op.engine) && !MUTANT(ZEROS_WHEN_MARKED))
 		zero_again(op);
 	else
-		zero_write(op);
+		zero_log_or_write(op);
 }
 
 static void
@@ -337,6 +391,8 @@ zero_start(struct op *base)
 	bool durable;
 
 	piece_waited(engine, op->piece, op->again_ns);
+	engine->write_log->writers += !op->counts;
+	op->counts = true;
 	op->error = 0;
 	op->finds_lost = false;
 	op->cache_losses = engine->cache_losses;
@@ -345,7 +401,7 @@ zero_start(struct op *base)
 	if (op->sent)
 		marks_begins(engine, &op->marks);
 	if (durable || MUTANT(MARK_UNAWAITED)) {
-		zero_write(op);
+		zero_log_or_write(op);
 		return;
 	}
 	op->state = ZERO_MARKING;
@@ -358,6 +414,9 @@ zero_start(struct op *base)
 static void
 zero_again(struct zero_op *op)
 {
+	leave_writers(op);
+	if (!op->sent)
+		write_log_release(&op->logged);
 	marks_drop(op->op.engine, &op->marks);
 	op->state = ZERO_WAITING;
 	op->again_ns = op->op.engine->figures.stamp_ns;
@@ -399,6 +458,8 @@ zero_op_create(struct engine *engine, struct piece *piece)
 
 	if (op == NULL)
 		return false;
+	if (node == NULL)
+		op->logged = (struct logged){ 0 };
 	if (!piece_reserve_rows(engine, piece)) {
 		list_prepend(&engine->io->free_zeros, &op->op.node);
 		return false;
@@ -418,6 +479,10 @@ zero_op_create(struct engine *engine, struct piece *piece)
 	op->row_count = (int)((piece->end_bytes - piece->begin_bytes) / row_bytes);
 	op->attempts = 0;
 	op->sent = false;
+	op->counts = false;
+	list_init(&op->logged.node);
+	list_init(&op->logged.live);
+	op->logged.first = op->logged.last = 0;
 	op->again_ns = 0;
 	op->marks = (struct region_hold){ .ready = zero_marked };
 	list_init(&op->marks.node);
@@ -606,6 +671,10 @@ zero_ops_free(struct engine *engine)
 {
 	struct list *node;
 
-	while ((node = list_take(&engine->io->free_zeros)) != NULL)
-		free(list_entry(node, struct op, node));
+	while ((node = list_take(&engine->io->free_zeros)) != NULL) {
+		struct zero_op *op = (struct zero_op *)list_entry(node, struct op, node);
+
+		logged_free(&op->logged);
+		free(op);
+	}
 }

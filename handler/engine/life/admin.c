@@ -9,6 +9,7 @@
 #include "status.h"
 #include "engine/link/link.h"
 #include "engine/record/record.h"
+#include "engine/record/write_log.h"
 #include "engine/members/members.h"
 #include "engine/work/sync_rows.h"
 #include "engine/work/work.h"
@@ -680,6 +681,15 @@ int
 engine_scrub_stop(struct engine *engine, char *why)
 {
 	return scrub_stop(engine, why);
+}
+
+void
+engine_set_log(struct engine *engine, enum log_mode mode)
+{
+	engine->options.log = mode;
+	engine->write_log->given_up = false;
+	engine->write_log->retry_ms = 0;
+	engine->activity++;
 }
 
 void

@@ -84,6 +84,8 @@ int engine_probe(struct engine *engine, const struct probe_order *order,
 		 void (*done)(void *owner, int error, const struct probe_result results[SLOTS_MAX]),
 		 void *owner, char *why);
 
+/* When writes are logged: takes effect within a second or two. */
+void engine_set_log(struct engine *engine, enum log_mode mode);
 void engine_set_rates(struct engine *engine, uint64_t min, uint64_t max);
 /* Take over the times, rates and the error limit of *options, and nothing else of it.  They hold
  * from now on, also for what is being waited for already.

@@ -8,6 +8,8 @@
  *	   v
  *	WRITE_SUPERBLOCKS  the new epoch, absent members marked missing, durable on all we start with
  *	   v
+ *	REPLAY             what a crash left in the write log is written to its rows (replay.c)
+ *	   v
  *	RUNNING
  *
  * A member lost while the map is loaded sends us back to EXAMINE: nothing was written yet.  One
@@ -18,9 +20,11 @@
  * Here: EXAMINE, and what follows what.  load.c: LOAD_MAP.  attempt.c: how an attempt ends.
  */
 #include "internal.h"
+#include "replay.h"
 #include "engine/link/link.h"
 #include "engine/link/row_cache.h"
 #include "engine/record/record.h"
+#include "engine/record/write_log.h"
 #include "engine/members/members.h"
 #include "engine/work/work.h"
 
@@ -632,6 +636,24 @@ had_better_wait(const struct engine *engine)
 	return false;
 }
 
+static void
+begin_running(struct engine *engine)
+{
+	replay_free(engine);
+	engine->reason[0] = '\0';
+	life_enter(engine, PHASE_RUNNING);
+	if (engine->record.log_key != 0)
+		write_log_open(engine);
+	flush_what_was_left(engine);
+	engine_event(engine, EVENT_ASSEMBLED, LOG_NOTICE, NULL,
+		     "assembled: epoch %llu, %d of %d members in sync",
+		     (unsigned long long)engine->record.epoch,
+		     engine->geometry.members - __builtin_popcount(engine->out),
+		     engine->geometry.members);
+	place_all(engine);
+	scrub_assembled(engine);
+}
+
 void
 assemble_run(struct engine *engine)
 {
@@ -643,17 +665,13 @@ assemble_run(struct engine *engine)
 	if (engine->phase == PHASE_WRITE_SUPERBLOCKS && engine->metadata->wanted > 0 &&
 	    engine->metadata->durable >= engine->metadata->wanted &&
 	    engine->now_ms >= engine->assembly->not_before_ms && attempt_remember_epoch(engine)) {
-		engine->reason[0] = '\0';
-		life_enter(engine, PHASE_RUNNING);
-		flush_what_was_left(engine);
-		engine_event(engine, EVENT_ASSEMBLED, LOG_NOTICE, NULL,
-			     "assembled: epoch %llu, %d of %d members in sync",
-			     (unsigned long long)engine->record.epoch,
-			     engine->geometry.members - __builtin_popcount(engine->out),
-			     engine->geometry.members);
-		place_all(engine);
-		scrub_assembled(engine);
+		if (engine->record.log_key != 0 && !MUTANT(LOG_UNREPLAYED))
+			replay_begin(engine);
+		else
+			begin_running(engine);
 	}
+	if (engine->phase == PHASE_REPLAY && replay_done(engine))
+		begin_running(engine);
 }
 
 uint64_t

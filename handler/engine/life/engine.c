@@ -9,9 +9,12 @@
  */
 #include "engine.h"
 #include "internal.h"
+#include "log_mode.h"
+#include "replay.h"
 #include "engine/link/link.h"
 #include "engine/link/row_cache.h"
 #include "engine/record/record.h"
+#include "engine/record/write_log.h"
 #include "engine/members/members.h"
 #include "engine/work/work.h"
 #include "engine/io/io.h"
@@ -165,6 +168,7 @@ engine_run(struct engine *engine, uint64_t now_ms)
 		evict_run(engine);
 		overdue_run(engine);
 		assemble_run(engine);
+		replay_run(engine);
 		metadata_run(engine);
 		place_run(engine);
 		target_run(engine);
@@ -175,6 +179,7 @@ engine_run(struct engine *engine, uint64_t now_ms)
 		read_op_hedge(engine);
 		plug_run(engine);
 		request_start_ready(engine);
+		write_log_run(engine);
 		repair_run(engine);
 		rebuild_run(engine);
 		resync_run(engine);
@@ -182,6 +187,7 @@ engine_run(struct engine *engine, uint64_t now_ms)
 		flush_run(engine);
 		marks_run(engine);
 		lost_io_run(engine);
+		log_mode_run(engine);
 		admin_let_go(engine);
 		request_deliver(engine);
 		stop_run(engine);
@@ -206,6 +212,9 @@ engine_deadline(const struct engine *engine)
 
 	deadline = earlier(deadline, dispute_deadline(engine));
 	deadline = earlier(deadline, assemble_deadline(engine));
+	deadline = earlier(deadline, replay_deadline(engine));
+	deadline = earlier(deadline, log_mode_deadline(engine));
+	deadline = earlier(deadline, write_log_deadline(engine));
 	deadline = earlier(deadline, marks_deadline(engine));
 	deadline = earlier(deadline, lost_io_deadline(engine));
 	deadline = earlier(deadline, zero_deadline(engine));
@@ -234,6 +243,7 @@ struct whole {
 	struct marks marks;
 	struct lost_io lost_io;
 	struct flush flush;
+	struct write_log write_log;
 	struct eviction eviction;
 	struct places places;
 	struct target_state target_state;
@@ -253,6 +263,7 @@ furnish(struct whole *whole)
 	engine->marks = &whole->marks;
 	engine->lost_io = &whole->lost_io;
 	engine->flush = &whole->flush;
+	engine->write_log = &whole->write_log;
 	engine->eviction = &whole->eviction;
 	engine->places = &whole->places;
 	engine->target_state = &whole->target_state;
@@ -283,6 +294,7 @@ engine_create(const struct engine_options *options, const struct engine_port *po
 	io_init(engine);
 	list_init(&engine->lost_io->waiters);
 	flush_init(engine);
+	write_log_init(engine);
 	list_init(&engine->ops.claimants);
 	list_init(&engine->ops.ready);
 	list_init(&engine->ops.buffer_waiters);
@@ -339,6 +351,8 @@ engine_destroy(struct engine *engine)
 	for_each_member(engine, member)
 		free(member->page);
 	free(engine->assembly->maps);
+	replay_free(engine);
+	write_log_free(engine);
 	marks_free(engine);
 	free(engine->scratch.iov);
 	free(engine);

@@ -19,6 +19,7 @@
 #include "life.h"
 #include "engine/link/link.h"
 #include "engine/record/record.h"
+#include "engine/record/write_log.h"
 #include "engine/members/members.h"
 
 #include <assert.h>
@@ -415,6 +416,9 @@ engine_grow(struct engine *engine, void (*done)(void *owner, int error, const ch
 		snprintf(why, 256,
 			 "not all of its members are in sync and answer: bring them back, or "
 			 "replace them, first");
+	} else if (engine->write_log->on || engine->write_log->step != LOG_STEADY) {
+		error = -EBUSY;
+		snprintf(why, 256, "its write log is being closed: try again in a moment");
 	} else if (engine->target != NULL || engine->target_state->replace_role >= 0) {
 		error = -EBUSY;
 		snprintf(why, 256, "a member is being filled: wait until it is in sync");

@@ -26,6 +26,8 @@ bool attempt_remember_epoch(struct engine *engine);
 
 void load_begin(struct engine *engine);
 bool load_may_force(const struct engine *engine);
+/* for what a member refuses to read: that may pass */
+bool load_may_wait(const struct engine *engine);
 
 /* --- assemble.c --- */
 

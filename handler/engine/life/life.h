@@ -5,6 +5,7 @@
  *	attempt.c	how an attempt to do so ends		load.c		maps and tables of all that start
  *	stop.c		an orderly end				grow.c		members have become larger
  *	admin.c		what an administrator asks for		probe.c		how fast members answer
+ *	log_mode.c	when the write log is open		replay.c	what a crash left in it
  *	status.c	what an administrator sees
  *
  * Drivers include engine.h, admin.h and status.h.
@@ -42,6 +43,7 @@ uint64_t assemble_deadline(const struct engine *engine);
 struct life {
 	struct growth *growth; /* NULL: none under way */
 	struct probe *probe;   /* the same */
+	struct replay *replay; /* the same */
 	void (*stopped)(void *owner);
 	void *stopped_owner;
 	bool stop_clean; /* everything went well: superblocks may say so */

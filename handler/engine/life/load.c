@@ -377,8 +377,8 @@ load_may_force(const struct engine *engine)
 }
 
 /* A start that is forced waits no longer than for members that are absent. */
-static bool
-may_wait_for_refused(const struct engine *engine)
+bool
+load_may_wait(const struct engine *engine)
 {
 	return !load_may_force(engine) ||
 	       engine->now_ms - engine->assembly->started_ms < engine->options.assembly_wait_ms;
@@ -468,7 +468,7 @@ is_withheld(struct engine *engine)
 	const uint32_t granules =
 		(engine->intent.regions + LAYOUT_GRANULE_REGIONS - 1) / LAYOUT_GRANULE_REGIONS;
 
-	if (engine->geometry.redundancy == 0 || !may_wait_for_refused(engine))
+	if (engine->geometry.redundancy == 0 || !load_may_wait(engine))
 		return false;
 	return (engine_has_parity(engine) && !MUTANT(MAP_REFUSAL_IS_LOSS) &&
 		any_withheld(engine, false, granules)) ||
@@ -495,7 +495,7 @@ is_granule_unread(struct engine *engine, uint32_t granule)
 static bool
 is_table_unread(struct engine *engine, uint32_t *granule)
 {
-	if (engine->geometry.redundancy == 0 || !may_wait_for_refused(engine) ||
+	if (engine->geometry.redundancy == 0 || !load_may_wait(engine) ||
 	    MUTANT(TABLE_UNREAD_EMPTY))
 		return false;
 	for (*granule = 0; *granule < LAYOUT_LOST_GRANULES; ++*granule)
@@ -652,7 +652,8 @@ map_read(struct member_io *mio, int result)
 	maps_read(engine);
 }
 
-/* A conflict is noted where it is met; another refusal says nothing. */
+/* A conflict is noted where it is met; another refusal, of a question or of a flush, says nothing.
+ */
 static void
 was_asked(struct member_io *mio, int result)
 {
@@ -694,6 +695,14 @@ load_begin(struct engine *engine)
 		load_part(member, LAYOUT_MAP_OFFSET, into, map_bytes(engine));
 		load_part(member, LAYOUT_LOST_OFFSET, into + map_bytes(engine), LAYOUT_LOST_BYTES);
 		ask_whose(member);
+		/* What the gateway before was writing through when it died may be in a cache only,
+		 * the newer copy of a superblock as well.  The first one of ours goes to the other
+		 * copy: a loss of power would tear both then.
+		 */
+		if (!MUTANT(FOUND_IN_CACHE_ONLY)) {
+			engine->marks->pending++;
+			place_make_durable(member, was_asked, engine);
+		}
 	}
 	maps_read(engine);
 }

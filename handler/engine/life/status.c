@@ -1,6 +1,8 @@
 /* status.c - what an administrator sees of an engine. */
 #include "status.h"
 #include "life.h"
+#include "replay.h"
+#include "engine/record/write_log.h"
 #include "engine/members/members.h"
 #include "engine/work/work.h"
 #include "state/lost.h"
@@ -78,6 +80,8 @@ event_kind_name(enum event_kind kind)
 		[EVENT_ATTACHED] = "attached",
 		[EVENT_DETACHED] = "detached",
 		[EVENT_GROWN] = "grown",
+		[EVENT_LOG_OPENED] = "log opened",
+		[EVENT_LOG_CLOSED] = "log closed",
 	};
 
 	return kind < sizeof(names) / sizeof(names[0]) ? names[kind] : "?";
@@ -91,6 +95,7 @@ state_of(const struct engine *engine)
 	case PHASE_EXAMINE:
 	case PHASE_LOAD_MAP:
 	case PHASE_WRITE_SUPERBLOCKS:
+	case PHASE_REPLAY:
 		return engine->assembly->refused || (engine->fenced && !MUTANT(FENCED_STARTING))
 			       ? VOLUME_FAILED
 			       : VOLUME_ASSEMBLING;
@@ -225,6 +230,25 @@ describe_counters(const struct counters *counters, struct engine_status *out)
 	out->reads_hedged = counters->reads_hedged;
 }
 
+static void
+describe_log(const struct engine *engine, struct log_status *out)
+{
+	const struct write_log *log = engine->write_log;
+	struct replay_progress progress;
+
+	replay_progress(engine, &progress);
+	out->replay = progress.step;
+	out->replay_done = progress.done;
+	out->replay_total = progress.total;
+	if (!engine_has_parity(engine))
+		return;
+	out->open = log->on;
+	out->given_up = log->given_up;
+	out->too_small = !write_log_fits(engine);
+	out->records = log->on ? log->next - 1 : 0;
+	out->bytes = log->on ? log->sizes.sum : 0;
+}
+
 void
 engine_status(const struct engine *engine, struct engine_status *out)
 {
@@ -241,8 +265,10 @@ engine_status(const struct engine *engine, struct engine_status *out)
 	for (int i = 0; i < engine->slots; i++)
 		if (engine->members[i].backend != NULL)
 			describe_member(&engine->members[i], &out->members[i]);
+	out->log.mode = engine->options.log;
 	if (!engine->assembly->has_geometry)
 		return;
+	describe_log(engine, &out->log);
 	snprintf(out->name, sizeof(out->name), "%s", engine->record.name);
 	out->level = engine->geometry.level;
 	out->member_count = engine->geometry.members;

@@ -36,6 +36,18 @@ struct member_status {
 	bool slow;		  /* reads are made from the others where that is possible */
 };
 
+/* The write log (record/write_log.h). */
+struct log_status {
+	enum log_mode mode; /* when it is to be open */
+	bool open;	    /* what is written is logged */
+	bool given_up;	    /* it can't be written: until engine_set_log(), or the next start */
+	bool too_small;	    /* the members' log areas can't hold what is to be logged */
+	uint64_t records;   /* of this opening */
+	uint64_t bytes;	    /* that a start would replay now */
+	const char *replay; /* static text: what a start does with it now; NULL: nothing */
+	uint64_t replay_done, replay_total; /* chunks */
+};
+
 struct engine_status {
 	enum volume_state state;
 	char reason[256];
@@ -65,6 +77,7 @@ struct engine_status {
 	uint64_t medium_repaired;
 	uint64_t reads_hedged;
 	uint64_t sync_rate_min, sync_rate_max;
+	struct log_status log;
 	uint64_t requests_active;
 	uint64_t buffer_bytes, buffer_bytes_max;
 	/* How requests were carried out, since assembly. */

@@ -15,6 +15,7 @@
 #include "internal.h"
 #include "engine/link/link.h"
 #include "engine/record/record.h"
+#include "engine/record/write_log.h"
 #include "engine/members/members.h"
 #include "engine/work/work.h"
 #include "engine/io/io.h"
@@ -53,7 +54,8 @@ drained(const struct engine *engine)
 	return engine->ops.count == 0 && engine->requests_active == 0 &&
 	       engine->io->admission_head == NULL && resync_idle(engine) && rebuild_idle(engine) &&
 	       scrub_idle(engine) && repair_idle(engine) && lost_io_idle(engine) &&
-	       engine->flush->pending == 0 && !engine->marks->cleaning && engine->evicting == 0;
+	       engine->flush->pending == 0 && !engine->marks->cleaning && engine->evicting == 0 &&
+	       engine->write_log->step == LOG_STEADY && write_log_idle(engine);
 }
 
 /* Who is being filled is about to have a superblock that others know of.  If that takes long, it is
@@ -103,6 +105,8 @@ static void
 begin_last_superblocks(struct engine *engine)
 {
 	engine->record.clean = engine->life->stop_clean;
+	if (engine->life->stop_clean) /* else the next start replays it */
+		write_log_say(engine, 0, false);
 	engine->record.owner[0] = '\0';
 	metadata_commit(engine);
 	life_enter(engine, PHASE_LAST_SUPERBLOCKS);

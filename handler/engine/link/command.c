@@ -16,8 +16,10 @@
 #include <string.h>
 
 #define FIRST_SEGMENTS 32
-/* For each member a superblock, a flush, two reads of who it is, a probe, two questions. */
-#define RESERVED_COMMANDS (8 * SLOTS_MAX)
+/* For each member a superblock, a flush, two reads of who it is, a probe, two questions, four records
+ * of the write log.
+ */
+#define RESERVED_COMMANDS (12 * SLOTS_MAX)
 
 bool
 member_usable(const struct member *member)
@@ -278,7 +280,8 @@ member_io_note_unknown_write(const struct member_io *mio)
 void
 member_io_note_failed_flush(const struct member_io *mio, int result)
 {
-	if (mio->io.op != BACKEND_FLUSH || result == 0)
+	/* one that no round waits for took nothing over when it was sent */
+	if (mio->io.op != BACKEND_FLUSH || result == 0 || mio->policy != IO_REQUEST)
 		return;
 	if (result == -ENOTCONN ? MUTANT(FLUSH_FORGETS_RESEND) : MUTANT(FLUSH_FAILED_FORGOTTEN))
 		return;

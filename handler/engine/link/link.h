@@ -17,6 +17,7 @@
 enum io_policy {
 	IO_REQUEST,    /* waits for the member's return or eviction, at most for queue_limit */
 	IO_MAP,	       /* waits for its return or eviction */
+	IO_LOG,	       /* the same; refused, it fails, and the member stays */
 	IO_SUPERBLOCK, /* waits for its return, or until its eviction begins */
 	IO_PROBE,      /* fails at once with -ENOTCONN; needs no checked superblock */
 };

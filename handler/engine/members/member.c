@@ -85,7 +85,7 @@ refused_write(struct member_io *mio, int result)
 		await_eviction(mio);
 		return;
 	}
-	if (!member->in_sync || mio->policy == IO_PROBE ||
+	if (!member->in_sync || mio->policy == IO_PROBE || mio->policy == IO_LOG ||
 	    (!member->condemned && !evict_bearable(engine, member))) {
 		finish_io(mio, !member->in_sync && !member->evicting ? -ENOLINK : -EIO);
 		return;
@@ -410,6 +410,9 @@ static void
 handle_lost_writes(struct member *member)
 {
 	member->lost_event = false;
+	/* by the flush of a start, also one that began again */
+	member->left_lost |= member->engine->phase <= PHASE_LOAD_MAP &&
+			     member->engine->geometry.members > 0 && !MUTANT(LEFT_LOST_IN_START);
 	if (!member->in_sync && !member->evicting)
 		return;
 	member->cache_lost = member->data_lost = true;

@@ -59,7 +59,12 @@ struct places {
 };
 
 void place_examine(struct member *member); /* a session was opened: who is it? */
-void place_all(struct engine *engine);	   /* the volume runs: judge those who answered meanwhile */
+/* What was found there is flushed. */
+void place_make_durable(struct member *member, void (*done)(struct member_io *mio, int result),
+			void *owner);
+/* It is, of one that is to be filled: others are told how many superblocks it has.  False: soon. */
+bool place_is_durable(struct member *member);
+void place_all(struct engine *engine); /* the volume runs: judge those who answered meanwhile */
 /* Is there a set for who is to be filled as `role`?  If not, one is given up; ask again. */
 bool place_make_room(struct engine *engine, const struct member *member, int role);
 /* write_count: what its superblock has at least; 0: as known.  Returns the set, or -1. */

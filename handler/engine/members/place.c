@@ -887,6 +887,47 @@ not_examined(struct member *member)
 }
 
 static void
+examined(struct member *member)
+{
+	if (--member->examining > 0)
+		return;
+	if (member->examine_failed)
+		not_examined(member);
+	else
+		judge_superblock(member);
+}
+
+static void
+found_flushed(struct member_io *mio, int result)
+{
+	struct member *member = mio->member;
+
+	member->examine_failed |= result == -ENOTCONN && member->link != LINK_OPEN;
+	member->found_flushing = false;
+	member->found_durable = true; /* as far as it can be: a refusal says nothing */
+	member->engine->activity++;
+	member->examining--;
+}
+
+void
+place_make_durable(struct member *member, void (*done)(struct member_io *mio, int result),
+		   void *owner)
+{
+	member_io_submit(member_io_create(member, BACKEND_FLUSH, 0, IO_PROBE), done, owner);
+}
+
+bool
+place_is_durable(struct member *member)
+{
+	if (member->found_durable || MUTANT(TARGET_FOUND_IN_CACHE))
+		return true;
+	member->examining++;
+	member->found_flushing = true;
+	place_make_durable(member, found_flushed, member);
+	return false;
+}
+
+static void
 copy_read(struct member_io *mio, int result)
 {
 	struct member *member = mio->member;
@@ -896,12 +937,7 @@ copy_read(struct member_io *mio, int result)
 	else if (result != 0)
 		member->examine_failed = true;
 	member->examine_refused |= result == -EIO;
-	if (--member->examining > 0)
-		return;
-	if (member->examine_failed)
-		not_examined(member);
-	else
-		judge_superblock(member);
+	examined(member);
 }
 
 static void
@@ -921,6 +957,7 @@ place_examine(struct member *member)
 	member->examined_ms = member->engine->now_ms;
 	member->examine_failed = false;
 	member->examine_refused = false;
+	member->found_durable = false;
 	read_copy(member, LAYOUT_SUPERBLOCK_A_OFFSET, member->page);
 	read_copy(member, LAYOUT_SUPERBLOCK_B_OFFSET, member->page + LAYOUT_SUPERBLOCK_BYTES);
 }

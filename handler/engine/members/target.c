@@ -37,6 +37,7 @@
  * record/metadata.c (metadata_target_*); whether there is one, in core/chunks.c (target_filling()).
  */
 #include "internal.h"
+#include "engine/record/write_log.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -208,6 +209,7 @@ withdraw(struct engine *engine)
 		keep_former(former);
 	member->evicting = true;
 	member->condemned = true; /* it stays away until then */
+	write_log_moves(engine, engine->missing);
 	engine->target_state->epoch = evict_raise_epoch(engine);
 	enter_target_phase(engine, TARGET_WITHDRAWING);
 	member_close(member);
@@ -387,6 +389,7 @@ target_complete(struct engine *engine)
 	engine->target_state->former_state = engine->record.member_states[role];
 	memcpy(engine->record.member_uuids[role], member->uuid, 16);
 	engine->record.member_states[role] = MEMBER_IN_SYNC;
+	write_log_moves(engine, engine->missing & ~ROLE(role));
 	engine->target_state->epoch = evict_raise_epoch(engine);
 	engine->metadata->target_record = metadata_commit(engine);
 	engine->evicting++;

@@ -45,6 +45,7 @@ flush_what_was_left(struct engine *engine)
 		    MUTANT(LEFT_IN_CACHE_UNFLUSHED))
 			continue;
 		member->unflushed = member->unflushed_data = true;
+		engine->flush->loss_untold |= member->left_lost;
 		/* its session has ended already */
 		member->data_lost |= member->cache_lost && !MUTANT(LEFT_LOST_UNTOLD);
 		left = true;

@@ -18,6 +18,7 @@
 #include "progress.h"
 #include "sync_rows.h"
 #include "engine/members/members.h"
+#include "engine/record/write_log.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -342,6 +343,16 @@ is_disputed(const struct engine *engine)
 	return former != NULL && former->disputed;
 }
 
+/* One was chosen, and is not durable yet: no other is. */
+static bool
+is_any_flushed(const struct engine *engine)
+{
+	for (int i = 0; i < engine->slots; i++)
+		if (engine->members[i].backend != NULL && engine->members[i].found_flushing)
+			return true;
+	return false;
+}
+
 void
 rebuild_run(struct engine *engine)
 {
@@ -353,7 +364,9 @@ rebuild_run(struct engine *engine)
 	    engine->geometry.redundancy == 0 || engine->now_ms < rebuild->not_before_ms)
 		return;
 	if (engine->target == NULL) {
-		if ((member = choose_target(engine, &role)) == NULL)
+		if (is_any_flushed(engine) || (member = choose_target(engine, &role)) == NULL)
+			return;
+		if (!place_is_durable(member))
 			return;
 		if (member->stale_set < 0 && !place_make_room(engine, member, role))
 			return;
@@ -368,8 +381,12 @@ rebuild_run(struct engine *engine)
 	if (!target_may_copy(engine))
 		return;
 	if (intent_stale(&engine->intent, engine->intent.target) == 0) {
-		if (!is_disputed(engine) || MUTANT(FORMER_DISPUTES))
+		if (is_disputed(engine) && !MUTANT(FORMER_DISPUTES))
+			return;
+		if (write_log_is_empty(engine))
 			target_complete(engine);
+		else
+			write_log_renew(engine);
 		return;
 	}
 	if (throttle_wait(engine) == 0)

@@ -213,6 +213,7 @@ resync_run(struct engine *engine)
 		resync->done_rows += region_end(engine, resync->region) -
 				     (uint64_t)resync->region * engine->intent.region_rows;
 		intent_region_proven(&engine->intent, resync->region);
+		engine->activity++;
 		if (engine->intent.suspect_count == 0)
 			engine_event(
 				engine, EVENT_RESYNC_FINISHED, LOG_NOTICE, NULL,

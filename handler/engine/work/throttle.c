@@ -6,6 +6,7 @@
  */
 #include "work.h"
 #include "engine/record/record.h"
+#include "engine/record/write_log.h"
 #include "engine/members/members.h"
 
 #define QUIET_MS 100u
@@ -84,5 +85,6 @@ engine_calm(const struct engine *engine)
 {
 	return engine->phase == PHASE_RUNNING && !engine->fenced && !engine->suspended &&
 	       !evict_undecided(engine) && !lost_io_recording(engine) &&
-	       !is_growth_unsettled(engine) && engine->options.resync_rows_max > 0;
+	       !is_growth_unsettled(engine) && engine->options.resync_rows_max > 0 &&
+	       (!write_log_holds(engine) || write_log_is_empty(engine));
 }

@@ -617,6 +617,95 @@ test_a_lost_copy_beside_one_that_has_changed_does_not_take_along_who_is_out(void
 	lose_newer_copy(true, true, 1913);
 }
 
+/* --- a copy that is in a cache only --- */
+
+/* The gateway died while this member was writing its newest superblock through. */
+static void
+leave_superblock_in_cache(struct rig *rig, int index)
+{
+	struct superblock superblock = rig_superblock(rig, index);
+	uint8_t block[LAYOUT_SUPERBLOCK_BYTES];
+
+	superblock.write_count++;
+	superblock.event++;
+	superblock_encode(&superblock, block);
+	disk_write(&rig->members[index].disk, superblock_offset(superblock.write_count), block,
+		   sizeof(block), false);
+}
+
+/* The power goes while the next gateway's first superblock is being written. */
+static void
+tear_first_superblock(struct world *world, int index)
+{
+	static const uint8_t rubbish[RIG_SECTOR];
+	struct rig *rig = &world->rig;
+
+	world->superblocks = 1u << index;
+	rig_start(rig);
+	for (int i = 0; i < 20000 && world->taps[index].held_count == 0; i++)
+		rig_step(rig);
+	assert_true(world->taps[index].held_count > 0);
+	disk_write(&rig->members[index].disk, world->taps[index].held[0]->offset_bytes, rubbish,
+		   sizeof(rubbish), true);
+	rig_crash(rig);
+	tap_drop(&world->taps[index]);
+	world->superblocks = 0;
+	fake_member_power_loss(&rig->members[index], true);
+}
+
+static void
+test_a_superblock_that_is_in_a_cache_only_is_flushed_before_the_other_copy_is_overwritten(
+	void **state)
+{
+	(void)state;
+	for (uint64_t seed = 1930; seed < 1938; seed++) {
+		struct world world;
+		struct rig *rig = &world.rig;
+
+		begin_stopped(&world, seed);
+		set_caches(rig, true);
+		leave_superblock_in_cache(rig, 2);
+		tear_first_superblock(&world, 2);
+		rig_start_active(rig);
+		rig->errors_allowed = false; /* nothing is lost */
+		finish(rig);
+	}
+}
+
+/* A member that is back had taken a superblock that nobody was told of, in its cache.  It is filled,
+ * and loses its power: that it is older than what others say of it would cost all it holds.
+ */
+static void
+test_others_are_told_of_no_superblock_that_is_in_a_cache_only(void **state)
+{
+	(void)state;
+	for (uint64_t seed = 1940; seed < 1948; seed++) {
+		struct world world;
+		struct rig *rig = &world.rig;
+
+		begin_stopped(&world, seed);
+		set_caches(rig, true);
+		rig_start_active(rig);
+		rig->errors_allowed = false;
+		fake_member_cut(&rig->members[3], false);
+		assert_true(rig_wait(rig, VOLUME_DEGRADED, 20000));
+		write_all(rig);
+		leave_superblock_in_cache(rig, 3);
+		world.superblocks = 1u << 3;
+		rig->members[3].reachable = true;
+		wait_for_state(rig, 3, MEMBER_REBUILDING);
+		rig_steps(rig, 60); /* the others know */
+		fake_member_cut(&rig->members[3], false);
+		disk_power_loss(&rig->members[3].disk, &rig->random, 0, NULL, NULL);
+		world.superblocks = 0;
+		rig->members[3].reachable = true;
+		wait_until(rig, all_in_sync);
+		/* one that is filled from the start is counted from far above (target.c) */
+		assert_true(rig_superblock(rig, 3).write_count < UINT32_MAX);
+		finish(rig);
+	}
+}
+
 /* --- another gateway has had the volume meanwhile, and its targets know no reservations --- */
 
 #define LONG_WAIT_MS 8000u /* for members that are absent */
@@ -883,6 +972,9 @@ main(void)
 		cmocka_unit_test(test_who_has_said_that_the_other_is_out_is_heard_when_it_has_gone),
 		cmocka_unit_test(test_who_is_needed_is_tried_again_however_often_it_is_lost),
 		cmocka_unit_test(test_a_lost_copy_does_not_take_along_who_is_out),
+		cmocka_unit_test(test_others_are_told_of_no_superblock_that_is_in_a_cache_only),
+		cmocka_unit_test(
+			test_a_superblock_that_is_in_a_cache_only_is_flushed_before_the_other_copy_is_overwritten),
 		cmocka_unit_test(
 			test_a_lost_copy_beside_one_that_has_changed_does_not_take_along_who_is_out),
 		cmocka_unit_test(test_members_that_change_addresses_during_a_start_are_known),

@@ -281,6 +281,7 @@ return_with_nothing_to_copy(struct going *going)
 
 	fake_member_cut(&rig->members[RETURNING], false);
 	wait_until(rig, is_degraded);
+	rig_steps(rig, 20); /* that is on record */
 	for (int i = 0; i <= LAST; i++)
 		going->taps[i].judge = judge_going;
 	going->maps_awaited = 1; /* with the marks of who returns */

@@ -528,11 +528,14 @@ test_what_a_start_asks_members_with_is_no_loss(void **state)
 	(void)state;
 	for (uint64_t seed = 1610; seed < 1618; seed++) {
 		struct rig rig;
+		struct tap tap;
 
 		rig_init(&rig, 5, 4, 16384, LOAD_BYTES, seed);
 		set_caches(&rig, true);
 		set_pace_of_all(&rig, 2000);
 		set_pace(&rig, 3, 9000); /* the others have answered long before */
+		tap_init(&tap, &rig.members[1]);
+		tap.judge = hold_flushes; /* a start sends one, too */
 		rig_start(&rig);
 		for (int step = 0; step < 2000 && rig.members[1].disk.dirty_count == 0; step++)
 			rig_step(&rig);
@@ -540,6 +543,7 @@ test_what_a_start_asks_members_with_is_no_loss(void **state)
 		rig_step(&rig);
 		assert_int_equal(rig_status(&rig).state, VOLUME_ASSEMBLING);
 		fake_member_cut(&rig.members[1], true);
+		tap.judge = NULL;
 		assert_true(rig_wait(&rig, VOLUME_ACTIVE, 20000));
 		rig_submit(&rig, REQUEST_FLUSH, 0, 0, false);
 		rig_drain(&rig);

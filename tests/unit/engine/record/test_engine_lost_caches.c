@@ -174,16 +174,32 @@ nothing_suspect(struct rig *rig)
 	return rig_status(rig).regions_suspect == 0;
 }
 
-/* Of the flush with which a start after a crash begins nobody hears. */
+/* But the one that a start sends before it writes anything, and counts nothing by. */
+static enum tap_verdict
+hold_later_flushes(struct tap *tap, const struct backend_io *io)
+{
+	bool *sent = tap->owner;
+
+	if (io->op != BACKEND_FLUSH || *sent)
+		return hold_flushes(tap, io);
+	*sent = true;
+	return TAP_PASS;
+}
+
+/* Of the flush with which a volume runs after a crash nobody hears. */
 static void
 after_a_crash(struct rig *rig, struct tap *tap, uint64_t seed)
 {
+	bool sent = false;
+
 	begin(rig, 5, 4, seed);
 	write_row(rig, row_in(rig, 2));
 	rig_crash(rig);
 	tap_init(tap, &rig->members[1]);
-	tap->judge = hold_flushes;
+	tap->owner = &sent;
+	tap->judge = hold_later_flushes;
 	rig_start_active(rig);
+	tap->judge = hold_flushes; /* `sent` is gone with this function */
 	wait_until(rig, nothing_suspect);
 	assert_int_equal(rig_status(rig).regions_dirty, 1);
 }
@@ -270,6 +286,7 @@ test_a_cache_that_was_left_takes_along_nothing_that_was_written_since(void **sta
 {
 	struct rig rig;
 	struct tap tap;
+	bool sent = false;
 	uint64_t row;
 
 	(void)state;
@@ -278,7 +295,8 @@ test_a_cache_that_was_left_takes_along_nothing_that_was_written_since(void **sta
 	rig_crash(&rig);
 	set_caches(&rig, false);
 	tap_init(&tap, parity_of(&rig, row));
-	tap.judge = hold_flushes;
+	tap.owner = &sent;
+	tap.judge = hold_later_flushes;
 	rig_start_active(&rig);
 	write_row(&rig, row);
 	assert_true(tap.held_count > 0);
@@ -515,10 +533,10 @@ test_a_scrub_writes_no_row_between_two_that_it_corrects(void **state)
 	rig_stop(&rig);
 	rig.options.resync_rows_max = 16;
 	tap_init(&tap, parity_of(&rig, corrected));
-	tap.judge = hold_flushes;
 	tear_row(&rig, row - 1);
 	tear_row(&rig, row + 1);
 	rig_start_active(&rig);
+	tap.judge = hold_flushes;
 	assert_int_equal(engine_scrub_start(rig.engine, SCRUB_REPAIR, false, why), 0);
 	wait_for_held(&rig, &tap);
 	assert_int_equal(rig_parity_faults(&rig), 0);

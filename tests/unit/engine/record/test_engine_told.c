@@ -185,7 +185,7 @@ test_a_stop_whose_flush_fails_is_told_by_the_next_start(void **state)
 		uint64_t lost = 0;
 
 		stop_with_a_failed_flush(level, true, 9020);
-		for (uint64_t seed = 9030; seed < 9038; seed++)
+		for (uint64_t seed = 9030; seed < 9046; seed++)
 			lost += stop_with_a_failed_flush(level, false, seed);
 		assert_true(lost > 0);
 	}
@@ -262,6 +262,7 @@ lose_what_was_left(int superblocks)
 	rig_crash(&rig);
 	tap_drop(&tap);
 	rig.errors_allowed = true;
+	rig.members[0].refuse_flushes = true; /* that of the start, too */
 	rig_start(&rig);
 	tap.judge = tap_hold_superblocks;
 	for (int i = 0; i < superblocks; i++) {
@@ -275,6 +276,7 @@ lose_what_was_left(int superblocks)
 	while (schedule_fire(&rig.schedule, rig.schedule.now_us + 5000))
 		;
 	fake_member_power_loss(&rig.members[0], false);
+	rig.members[0].refuse_flushes = false;
 	rig_steps(&rig, 2);
 	runs = rig_status(&rig).state == VOLUME_SUSPENDED && rig.members[0].counts.sectors_lost > 0;
 	rig.members[0].reachable = true;
@@ -283,6 +285,44 @@ lose_what_was_left(int superblocks)
 	rig_stop(&rig);
 	rig_free(&rig);
 	return runs;
+}
+
+/* A gateway dies, and its successor's flush finds that a device could not write what it had taken. */
+static void
+test_what_the_flush_of_a_start_finds_lost_is_told(void **state)
+{
+	(void)state;
+	for (int level = 0; level <= 5; level += 5) {
+		const int count = level == 0 ? 2 : 4;
+		struct rig rig;
+		struct tap tap;
+
+		rig_init(&rig, level, count, 16384, LOAD_BYTES, 9060);
+		set_caches(&rig, true);
+		tap_init(&tap, &rig.members[0]);
+		rig.options.loss_told_ms = LOSS_TOLD_MS;
+		rig_start_active(&rig);
+		if (level != 0) {
+			fake_member_cut(&rig.members[count - 1], false);
+			assert_true(rig_wait(&rig, VOLUME_DEGRADED, 5000));
+			rig_steps(&rig, 100);
+		}
+		write_everywhere(&rig);
+		rig_crash(&rig);
+		tap_drop(&tap);
+		rig.errors_allowed = true;
+		tap.judge = hold_flushes;
+		rig_start(&rig);
+		for (int i = 0; i < 20000 && tap.held_count == 0; i++)
+			rig_step(&rig);
+		assert_int_equal(tap.held_count, 1);
+		tap.judge = NULL;
+		fake_member_break_word(&rig.members[0]);
+		assert_true(rig_wait(&rig, level == 0 ? VOLUME_ACTIVE : VOLUME_DEGRADED, 20000));
+		assert_true(flush_fails(&rig));
+		rig_stop(&rig);
+		rig_free(&rig);
+	}
 }
 
 /* Found by the simulator, seed 47009428. */
@@ -473,6 +513,7 @@ main(void)
 		cmocka_unit_test(test_a_stop_whose_flush_fails_is_told_by_the_next_start),
 		cmocka_unit_test(test_nothing_is_told_of_a_cache_in_which_was_nothing),
 		cmocka_unit_test(test_nothing_is_told_of_what_went_in_a_start),
+		cmocka_unit_test(test_what_the_flush_of_a_start_finds_lost_is_told),
 		cmocka_unit_test(
 			test_a_loss_of_what_was_left_is_told_though_the_session_ended_in_the_start),
 		cmocka_unit_test(test_nothing_is_told_by_an_attempt_that_was_given_up),

@@ -525,9 +525,10 @@ lose_again_what_is_being_healed(uint64_t seed)
 	tap.judge = NULL;
 	tap_let_go(&tap);
 	rig_steps(&rig, 500);
-	assert_int_equal(read_first_chunk(&rig, row), -ENODATA);
+	if (lost > 0) /* else a flush had covered it, and it is healed in the end */
+		assert_int_equal(read_first_chunk(&rig, row), -ENODATA);
 	wait_until(&rig, all_in_sync);
-	assert_int_equal(read_first_chunk(&rig, row), -ENODATA);
+	assert_int_equal(read_first_chunk(&rig, row), lost > 0 ? -ENODATA : 0);
 	rig_stop(&rig);
 	rig_free(&rig);
 	return lost;

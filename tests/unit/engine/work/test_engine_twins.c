@@ -207,11 +207,12 @@ lose_what_a_resync_made(int level, int count)
 	wait_until(&rig, all_proven);
 	rig_mark_spare(&rig, spare, RIG_MEMBER_BYTES);
 	tap_init(&late, &rig.members[spare]);
-	/* so that it is not in its place before the resync has seen the rows */
-	late.judge = hold_flushes;
 	assert_int_equal(engine_attach(rig.engine, &rig.members[spare].backend, why), spare);
 	wait_for_state(&rig, spare, MEMBER_SPARE);
 	assert_int_equal(engine_replace(rig.engine, FORMER, spare, why), 0);
+	wait_for_state(&rig, spare, MEMBER_REBUILDING); /* it was flushed before */
+	/* so that it is not in its place before the resync has seen the rows */
+	late.judge = hold_flushes;
 	wait_until(&rig, spare_is_full);
 	fake_member_cut(&rig.members[away], false);
 	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 5000));

@@ -1,0 +1,876 @@
+/* write_log.c - records of the write log: group commit, copies, room, the tail.
+ *
+ * What waits while records are under way goes into the next one.  A record's bytes are copied, so
+ * that they are the same on all of its members whatever becomes of the operation.
+ *
+ * Room: a member's segments are used in turn, and again when all of their records are below a tail
+ * that members know of.  One segment of each is kept for records that say nothing but the tail.  The
+ * tail rises with a flush, which is asked for when half of the room is used, or there is none.
+ */
+#include "write_log.h"
+#include "engine/link/link.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <syslog.h>
+
+#define RETRY_MS 1000u /* after a flush that failed */
+
+/* --- what an operation logs --- */
+
+void
+logged_begin(struct logged *logged)
+{
+	logged->count = 0;
+	logged->next = 0;
+}
+
+int
+logged_add(struct logged *logged, const struct log_piece *piece, struct iov_run bytes,
+	   bool begins_part)
+{
+	if (logged->count == logged->capacity) {
+		const int capacity = logged->capacity > 0 ? 2 * logged->capacity : 16;
+		struct logged_piece *grown =
+			realloc(logged->pieces, (size_t)capacity * sizeof(*grown));
+
+		if (grown == NULL)
+			return -ENOMEM;
+		logged->pieces = grown;
+		logged->capacity = capacity;
+	}
+	logged->pieces[logged->count++] = (struct logged_piece){
+		.piece = *piece,
+		.bytes = bytes,
+		.begins_part = begins_part,
+	};
+	return 0;
+}
+
+void
+logged_free(struct logged *logged)
+{
+	free(logged->pieces);
+	logged->pieces = NULL;
+	logged->capacity = 0;
+}
+
+void
+write_log_append(struct engine *engine, struct logged *logged)
+{
+	struct write_log *log = engine->write_log;
+
+	engine->activity++;
+	if (log->failed || log->spoiled) {
+		logged->ready(logged, -EAGAIN);
+		return;
+	}
+	/* One that begins again keeps others' records alive until it has ended. */
+	if (logged->first != 0)
+		list_prepend(&log->waiting, &logged->node);
+	else
+		list_append(&log->waiting, &logged->node);
+}
+
+void
+write_log_release(struct logged *logged)
+{
+	list_remove(&logged->node);
+	list_remove(&logged->live);
+	logged->first = logged->last = 0;
+}
+
+void
+write_log_spoil(struct engine *engine, struct logged *logged)
+{
+	if (logged->first != 0 && engine->write_log->on)
+		engine->write_log->spoiled = true;
+	write_log_release(logged);
+	engine->activity++;
+}
+
+static void
+tell(struct engine *engine, struct logged *logged, int error)
+{
+	list_remove(&logged->node);
+	engine->activity++;
+	logged->ready(logged, error);
+}
+
+static void
+tell_durable(struct engine *engine)
+{
+	struct write_log *log = engine->write_log;
+	struct list durable;
+	struct list *node;
+
+	list_init(&durable);
+	for (node = log->waiting.next; node != &log->waiting;) {
+		struct logged *logged = list_entry(node, struct logged, node);
+
+		node = node->next;
+		if (logged->next < logged->count ||
+		    (logged->last > log->durable && !MUTANT(LOGGED_UNAWAITED)))
+			continue;
+		list_remove(&logged->node);
+		list_append(&durable, &logged->node);
+	}
+	while ((node = list_take(&durable)) != NULL)
+		tell(engine, list_entry(node, struct logged, node), 0);
+}
+
+static void
+tell_all(struct engine *engine, int error)
+{
+	struct list *node;
+
+	while ((node = list_take(&engine->write_log->waiting)) != NULL)
+		tell(engine, list_entry(node, struct logged, node), error);
+}
+
+void
+write_log_overdue(struct engine *engine)
+{
+	struct write_log *log = engine->write_log;
+
+	for (struct list *node = log->waiting.next, *next; node != &log->waiting; node = next) {
+		struct logged *logged = list_entry(node, struct logged, node);
+
+		next = node->next;
+		if (overdue_since(engine, logged->since_ms))
+			tell(engine, logged, -ETIMEDOUT);
+	}
+}
+
+/* --- room --- */
+
+static int
+copies_wanted(const struct engine *engine)
+{
+	return MUTANT(LOGGED_ONCE)
+		       ? 1
+		       : engine->geometry.redundancy + 1 - __builtin_popcount(engine->missing);
+}
+
+static bool
+is_free(const struct write_log *log, const struct log_place *place, uint32_t segment)
+{
+	const uint64_t tail = MUTANT(SEGMENT_REUSED_EARLY) ? log->tail : log->tail_durable;
+
+	return place->last[segment % log->segments] < tail ||
+	       place->last[segment % log->segments] == 0;
+}
+
+/* Where so many bytes go in this member's log; false: nowhere now.  tail_only: they make room. */
+static bool
+find_room(const struct write_log *log, int role, uint32_t bytes, bool tail_only, uint32_t *segment,
+	  uint32_t *at)
+{
+	const struct log_place *place = &log->places[role];
+
+	*segment = place->segment;
+	*at = place->used_bytes;
+	if (log->segment_bytes - *at >= bytes)
+		return true;
+	*segment = (place->segment + 1) % log->segments;
+	*at = 0;
+	return is_free(log, place, *segment) && (tail_only || is_free(log, place, *segment + 1));
+}
+
+static bool
+may_take(struct engine *engine, int role, uint32_t bytes, bool tail_only)
+{
+	struct write_log *log = engine->write_log;
+	const struct member *member = engine->by_role[role];
+	uint32_t segment, at;
+
+	return member != NULL && member->in_sync && !log->places[role].refuses &&
+	       find_room(log, role, bytes, tail_only, &segment, &at);
+}
+
+/* Members for the copies, from whose turn it is on; those that answer before those that are silent.
+ * 0: there are not enough.
+ */
+static uint32_t
+choose_copies(struct engine *engine, uint32_t bytes, bool tail_only)
+{
+	struct write_log *log = engine->write_log;
+	const int members = engine->geometry.members;
+	int wanted = copies_wanted(engine);
+	uint32_t chosen = 0;
+
+	for (int silent = 0; silent <= 1; silent++)
+		for (int i = 0; i < members && wanted > 0; i++) {
+			const int role = (log->turn + i) % members;
+
+			if ((chosen & ROLE(role)) || !may_take(engine, role, bytes, tail_only) ||
+			    member_usable(engine->by_role[role]) == silent)
+				continue;
+			chosen |= ROLE(role);
+			wanted--;
+		}
+	return wanted > 0 ? 0 : chosen;
+}
+
+/* --- a record --- */
+
+static void copy_written(struct member_io *mio, int result);
+
+static void
+send_copy(struct record_io *record, int role, bool tail_only)
+{
+	struct engine *engine = record->engine;
+	struct write_log *log = engine->write_log;
+	struct log_place *place = &log->places[role];
+	struct iovec iov = { record->bytes, record->length_bytes };
+	struct member_io *mio;
+	uint32_t segment, at;
+
+	if (!find_room(log, role, record->length_bytes, tail_only, &segment, &at))
+		assert(false); /* may_take() */
+	place->segment = segment;
+	place->used_bytes = at + record->length_bytes;
+	place->last[segment] = record->sequence;
+	record->asked |= ROLE(role);
+	mio = member_io_create(engine->by_role[role], BACKEND_WRITE,
+			       engine->record.areas[AREA_LOG - 1].offset_bytes +
+				       (uint64_t)segment * log->segment_bytes + at,
+			       IO_LOG);
+	mio->io.fua = !MUTANT(LOGGED_IN_CACHE);
+	member_io_append(mio, &iov, 1, record->length_bytes);
+	record->pending++;
+	member_io_submit(mio, copy_written, record);
+}
+
+static void
+fail(struct engine *engine, int error)
+{
+	struct write_log *log = engine->write_log;
+
+	if (!log->failed && error != -ESHUTDOWN)
+		engine_log(engine, LOG_ERR, "the write log can't be written: it is given up");
+	log->failed = true;
+	tell_all(engine, error == -ESHUTDOWN ? error : -EAGAIN);
+}
+
+/* All up to some record are durable. */
+static void
+advance(struct write_log *log)
+{
+	bool again = true;
+
+	while (again) {
+		again = false;
+		for (int i = 0; i < LOG_UNDER_WAY; i++) {
+			struct record_io *record = &log->records[i];
+
+			if (!record->busy || !record->durable ||
+			    (record->sequence != log->durable + 1 && !MUTANT(LOGGED_OUT_OF_ORDER)))
+				continue;
+			if (record->sequence > log->durable)
+				log->durable = record->sequence;
+			if (record->tail > log->tail_durable)
+				log->tail_durable = record->tail;
+			record->busy = false;
+			again = true;
+		}
+	}
+}
+
+static void
+record_written(struct record_io *record)
+{
+	struct engine *engine = record->engine;
+	struct write_log *log = engine->write_log;
+
+	engine->activity++;
+	if (record->failed || log->failed) {
+		record->busy = false;
+		return;
+	}
+	record->durable = true;
+	advance(log);
+	log->blocked = false; /* is looked at anew */
+	tell_durable(engine);
+}
+
+/* The copy goes to another member; nowhere, and the log is given up. */
+static void
+copy_refused(struct record_io *record, int role)
+{
+	struct engine *engine = record->engine;
+
+	engine->write_log->places[role].refuses = true;
+	for (int other = 0; other < engine->geometry.members; other++)
+		if (!(record->asked & ROLE(other)) &&
+		    may_take(engine, other, record->length_bytes, true)) {
+			send_copy(record, other, true);
+			return;
+		}
+	record->failed = true;
+	fail(engine, -EIO);
+}
+
+static void
+copy_written(struct member_io *mio, int result)
+{
+	struct record_io *record = mio->owner;
+	struct engine *engine = record->engine;
+
+	if (result == -ESHUTDOWN) {
+		record->failed = true;
+		fail(engine, -ESHUTDOWN);
+	} else if (result != 0 && result != -ENOLINK && !MUTANT(LOG_REFUSAL_IGNORED)) {
+		engine_log(engine, LOG_ERR, "member %s refused a record of the write log: %s",
+			   mio->member->backend->label, strerror(-result));
+		copy_refused(record, mio->member->role);
+	}
+	if (--record->pending == 0)
+		record_written(record);
+}
+
+static struct record_io *
+free_record(struct write_log *log)
+{
+	for (int i = 0; i < LOG_UNDER_WAY; i++)
+		if (!log->records[i].busy)
+			return &log->records[i];
+	return NULL;
+}
+
+static void
+send_record(struct engine *engine, struct record_io *record, const struct log_piece *pieces,
+	    int count, uint32_t payload_bytes, uint32_t copies)
+{
+	struct write_log *log = engine->write_log;
+	struct iovec payload = { record->bytes + LOG_BLOCK_BYTES, payload_bytes };
+	struct log_header header = {
+		.key = engine->record.log_key,
+		.sequence = log->next,
+		.tail = log->tail,
+		.durable = log->durable,
+		.predecessor = log->next == 1 ? 0 : log->digest,
+		.copies = copies,
+		.piece_count = (uint16_t)count,
+		.payload_blocks = (uint16_t)log_payload_blocks(payload_bytes),
+	};
+
+	memcpy(header.volume_uuid, engine->options.volume_uuid, 16);
+	memset(record->bytes + LOG_BLOCK_BYTES + payload_bytes, 0,
+	       header.payload_blocks * LOG_BLOCK_BYTES - payload_bytes);
+	log->digest = log_encode(&header, pieces, &engine->geometry, &payload,
+				 payload_bytes > 0 ? 1 : 0, record->bytes);
+	record->length_bytes = (1u + header.payload_blocks) * LOG_BLOCK_BYTES;
+	record->sequence = log->next++;
+	record->tail = log->tail;
+	record->asked = 0;
+	record->busy = true;
+	record->failed = record->durable = false;
+	log->sizes.bytes[record->sequence % LOG_LIVE_MAX] = record->length_bytes;
+	log->sizes.sum += record->length_bytes;
+	log->turn = (log->turn + 1) % engine->geometry.members;
+	record->pending = 1; /* this function */
+	for (int role = 0; role < engine->geometry.members; role++)
+		if (copies & ROLE(role))
+			send_copy(record, role, count == 0);
+	if (--record->pending == 0)
+		record_written(record);
+	engine->activity++;
+}
+
+/* --- what waits becomes a record --- */
+
+static int
+part_end(const struct logged *logged, int begin)
+{
+	int end = begin + 1;
+
+	while (end < logged->count && !logged->pieces[end].begins_part)
+		end++;
+	return end;
+}
+
+static uint32_t
+pieces_bytes(const struct logged *logged, int begin, int end)
+{
+	uint32_t bytes = 0;
+
+	for (int i = begin; i < end; i++)
+		bytes += logged->pieces[i].piece.length_bytes;
+	return bytes;
+}
+
+uint32_t
+write_log_part_bytes(const struct engine *engine)
+{
+	const uint32_t blocks = engine->write_log->segment_bytes / LOG_BLOCK_BYTES - 1;
+
+	return (blocks < LOG_PAYLOAD_BLOCKS_MAX ? blocks : LOG_PAYLOAD_BLOCKS_MAX) *
+	       LOG_BLOCK_BYTES;
+}
+
+/* Whole parts that fit into one record, in the order in which they came.  take: they are copied into
+ * it, and belong to it; else only their bytes are counted.
+ */
+static int
+collect(struct engine *engine, struct record_io *record, struct log_piece *pieces, uint32_t *bytes,
+	bool take)
+{
+	struct write_log *log = engine->write_log;
+	const uint32_t room = write_log_part_bytes(engine);
+	int count = 0;
+
+	*bytes = 0;
+	for (struct list *node = log->waiting.next; node != &log->waiting; node = node->next) {
+		struct logged *logged = list_entry(node, struct logged, node);
+		int begin = logged->next;
+
+		while (begin < logged->count) {
+			const int end = part_end(logged, begin);
+			const uint32_t more = pieces_bytes(logged, begin, end);
+
+			if (count + end - begin > (int)LOG_PIECES_MAX || more > room - *bytes)
+				return count;
+			for (; begin < end; begin++) {
+				const struct logged_piece *piece = &logged->pieces[begin];
+				struct iovec into = { record->bytes + LOG_BLOCK_BYTES + *bytes,
+						      piece->piece.length_bytes };
+
+				pieces[count++] = piece->piece;
+				*bytes += piece->piece.length_bytes;
+				if (take && piece->piece.length_bytes > 0)
+					/* one source: a copy */
+					parity_xor_runs((struct iov_run){ &into, 1, 0 },
+							&piece->bytes, 1, into.iov_len);
+			}
+			if (!take)
+				continue;
+			logged->next = begin;
+			logged->last = log->next;
+			if (logged->first == 0) {
+				logged->first = log->next;
+				list_append(&log->live, &logged->live);
+			}
+		}
+	}
+	return count;
+}
+
+static uint64_t
+live_bytes_max(const struct engine *engine)
+{
+	const uint32_t option = engine->options.log_live_bytes_max;
+
+	return option > 0 ? option : LOG_LIVE_BYTES_MAX;
+}
+
+/* All that is live is of the operation whose turn it is: nothing else could make room. */
+static bool
+is_first_alone(const struct write_log *log)
+{
+	const struct logged *first = list_entry(log->waiting.next, struct logged, node);
+
+	return log->sizes.sum == 0 || (first->first != 0 && first->first <= log->tail);
+}
+
+static bool
+has_room_for(const struct engine *engine, uint32_t bytes)
+{
+	const struct write_log *log = engine->write_log;
+
+	return (log->sizes.sum + bytes <= live_bytes_max(engine) || is_first_alone(log)) &&
+	       log->next - log->tail < LOG_LIVE_MAX - 1;
+}
+
+/* False: nothing waits, or it has to. */
+static bool
+send_next(struct engine *engine)
+{
+	struct write_log *log = engine->write_log;
+	struct record_io *record = free_record(log);
+	struct log_piece pieces[LOG_PIECES_MAX];
+	uint32_t bytes, copies;
+	int count;
+
+	if (record == NULL || (count = collect(engine, record, pieces, &bytes, false)) == 0)
+		return false;
+	copies = choose_copies(engine, (1 + log_payload_blocks(bytes)) * LOG_BLOCK_BYTES, false);
+	if (copies == 0 || !has_room_for(engine, bytes)) {
+		log->blocked = true;
+		return false;
+	}
+	collect(engine, record, pieces, &bytes, true);
+	send_record(engine, record, pieces, count, bytes, copies);
+	return true;
+}
+
+/* --- the tail --- */
+
+/* All before it are in their rows, though perhaps in caches yet. */
+static uint64_t
+written_to(const struct write_log *log)
+{
+	return list_empty(&log->live) ? log->next
+				      : list_entry(log->live.next, struct logged, live)->first;
+}
+
+static bool
+may_raise_tail(const struct engine *engine)
+{
+	return !engine->write_log->failed && !engine->write_log->spoiled;
+}
+
+/* What a cache took along stands in live records only. */
+static void
+look_for_lost_caches(struct engine *engine)
+{
+	struct write_log *log = engine->write_log;
+
+	if (log->cache_losses == engine->cache_losses || log->spoiled ||
+	    MUTANT(TAIL_OVER_LOST_CACHE))
+		return;
+	log->spoiled = true;
+	engine->activity++;
+}
+
+static void
+flushed(struct flush_waiter *waiter, int result)
+{
+	struct write_log *log = list_entry(waiter, struct write_log, flush);
+	struct engine *engine = log->engine;
+
+	log->flushing = false;
+	engine->activity++;
+	if (result != 0)
+		log->flush_again_ms = engine->now_ms + RETRY_MS;
+	look_for_lost_caches(engine);
+	if (result != 0 || !log->on || !may_raise_tail(engine))
+		return;
+	for (; log->tail < log->flushing_to; log->tail++)
+		log->sizes.sum -= log->sizes.bytes[log->tail % LOG_LIVE_MAX];
+}
+
+static void
+flush(struct engine *engine)
+{
+	struct write_log *log = engine->write_log;
+	uint64_t to = MUTANT(TAIL_UNWRITTEN) ? log->durable + 1 : written_to(log);
+
+	if (to > log->durable + 1)
+		to = log->durable + 1;
+	if (log->flushing && MUTANT(TAIL_FLUSHED_LATER))
+		log->flushing_to = to;
+	if (log->flushing || to <= log->tail || !may_raise_tail(engine) ||
+	    engine->now_ms < log->flush_again_ms)
+		return;
+	log->flushing = true;
+	log->flushing_to = to;
+	log->flush = (struct flush_waiter){ .done = flushed, .since_ms = engine->now_ms };
+	list_init(&log->flush.node);
+	if (MUTANT(TAIL_UNFLUSHED))
+		flushed(&log->flush, 0);
+	else
+		flush_join(engine, &log->flush);
+}
+
+uint64_t
+write_log_deadline(const struct engine *engine)
+{
+	const struct write_log *log = engine->write_log;
+
+	return log->on && log->flush_again_ms > engine->now_ms ? log->flush_again_ms : UINT64_MAX;
+}
+
+/* A record that says nothing but the tail, where that gives room. */
+static void
+tell_tail(struct engine *engine)
+{
+	struct write_log *log = engine->write_log;
+	struct record_io *record = free_record(log);
+	uint32_t copies;
+
+	for (int i = 0; i < LOG_UNDER_WAY; i++)
+		if (log->records[i].busy && log->records[i].tail == log->tail)
+			return; /* one is on its way */
+	if (record == NULL || log->tail == log->tail_durable ||
+	    (copies = choose_copies(engine, LOG_BLOCK_BYTES, true)) == 0)
+		return;
+	send_record(engine, record, NULL, 0, 0, copies);
+}
+
+/* All that is live belongs to operations that wait for room: none of them will make any. */
+static bool
+is_stuck(const struct engine *engine)
+{
+	const struct write_log *log = engine->write_log;
+
+	for (int i = 0; i < LOG_UNDER_WAY; i++)
+		if (log->records[i].busy)
+			return false;
+	if (!log->blocked || log->flushing || log->tail != log->tail_durable ||
+	    written_to(log) > log->tail || list_empty(&log->live))
+		return false;
+	for (const struct list *node = log->live.next; node != &log->live; node = node->next)
+		if (list_empty(&list_entry(node, struct logged, live)->node))
+			return false;
+	return true;
+}
+
+void
+write_log_run(struct engine *engine)
+{
+	struct write_log *log = engine->write_log;
+
+	if (engine->fenced || engine->phase >= PHASE_RELEASE) {
+		if (!list_empty(&log->waiting))
+			tell_all(engine, -ESHUTDOWN);
+		return;
+	}
+	if (!log->on)
+		return;
+	look_for_lost_caches(engine);
+	if (log->spoiled || log->failed) {
+		if (!list_empty(&log->waiting))
+			tell_all(engine, -EAGAIN);
+		return;
+	}
+	while (send_next(engine))
+		;
+	if (log->blocked || log->sizes.sum > live_bytes_max(engine) / 2)
+		flush(engine);
+	if (log->blocked)
+		tell_tail(engine);
+	if (is_stuck(engine)) {
+		engine_log(engine, LOG_WARNING,
+			   "the write log has no room left: it is opened anew");
+		log->spoiled = true;
+		engine->activity++;
+	}
+}
+
+/* --- an opening --- */
+
+static uint64_t
+new_key(struct engine *engine)
+{
+	uint64_t key = 0;
+
+	while (key == 0)
+		key = engine->port.random != NULL
+			      ? engine->port.random(engine->port.owner)
+			      : (engine->record.epoch << 32 ^ engine->record.event << 8) | 1u;
+	return key;
+}
+
+void
+write_log_say(struct engine *engine, uint32_t missing, bool proven)
+{
+	struct superblock *record = &engine->record;
+
+	record->log_key = missing != 0 ? new_key(engine) : 0;
+	record->log_roles = missing;
+	record->log_proven = missing != 0 && proven;
+	record->features_incompat &= ~LAYOUT_INCOMPAT_LOG;
+	if (missing != 0)
+		record->features_incompat |= LAYOUT_INCOMPAT_LOG;
+}
+
+static uint64_t
+segments_used(const struct engine *engine)
+{
+	const uint64_t log_bytes = engine->record.areas[AREA_LOG - 1].length_bytes;
+	const uint64_t segments = log_bytes / log_segment_bytes(log_bytes);
+	const uint32_t most = engine->options.log_segments_max;
+
+	return most > 0 && most < segments ? most : segments;
+}
+
+/* What one operation may take: half of the room, where one segment of each is kept free, however many
+ * members are out.
+ */
+static uint64_t
+room_bytes(const struct engine *engine)
+{
+	const struct geometry *geometry = &engine->geometry;
+	const uint64_t segment_bytes =
+		log_segment_bytes(engine->record.areas[AREA_LOG - 1].length_bytes);
+	const uint64_t segments = segments_used(engine);
+	uint64_t least = UINT64_MAX;
+
+	for (unsigned int missing = 1; missing <= geometry->redundancy; missing++) {
+		const uint64_t room = (geometry->members - missing) * (segments - 1) *
+				      segment_bytes / 2 / (geometry->redundancy + 1 - missing);
+
+		if (room < least)
+			least = room;
+	}
+	return least;
+}
+
+/* A row, or a COMPARE AND WRITE: its data, and in each of its rows P and Q. */
+bool
+write_log_fits(const struct engine *engine)
+{
+	const struct geometry *geometry = &engine->geometry;
+	const uint64_t row = (uint64_t)geometry->width * geometry->chunk_bytes;
+	const uint64_t compare =
+		COMPARE_WRITE_BYTES_MAX +
+		geometry->redundancy * (COMPARE_WRITE_BYTES_MAX / geometry->data_chunks +
+					2ull * geometry->chunk_bytes);
+
+	return room_bytes(engine) >= (row > compare ? row : compare);
+}
+
+uint64_t
+write_log_rows_max(const struct engine *engine)
+{
+	const struct geometry *geometry = &engine->geometry;
+	const uint64_t rows =
+		room_bytes(engine) / ((uint64_t)geometry->width * geometry->chunk_bytes);
+
+	return rows < 1 || rows > OP_ROWS_MAX ? OP_ROWS_MAX : rows;
+}
+
+int
+write_log_prepare(struct engine *engine)
+{
+	struct write_log *log = engine->write_log;
+	const uint64_t bytes = engine->record.areas[AREA_LOG - 1].length_bytes;
+	bool good = true;
+
+	log->segment_bytes = log_segment_bytes(bytes);
+	log->segments = (uint32_t)segments_used(engine);
+	for (int i = 0; i < LOG_UNDER_WAY; i++) {
+		struct record_io *record = &log->records[i];
+
+		record->engine = engine;
+		if (record->bytes == NULL)
+			record->bytes = aligned_alloc(LOG_BLOCK_BYTES, log->segment_bytes);
+		good &= record->bytes != NULL;
+	}
+	for (int role = 0; role < engine->geometry.members; role++) {
+		struct log_place *place = &log->places[role];
+
+		if (place->last == NULL)
+			place->last = calloc(log->segments, sizeof(*place->last));
+		good &= place->last != NULL;
+	}
+	return good ? 0 : -ENOMEM;
+}
+
+void
+write_log_open(struct engine *engine)
+{
+	struct write_log *log = engine->write_log;
+
+	log->next = log->tail = log->tail_durable = 1;
+	log->durable = 0;
+	log->sizes.sum = 0;
+	log->blocked = log->failed = log->spoiled = false;
+	log->cache_losses = engine->cache_losses;
+	for (int role = 0; role < engine->geometry.members; role++) {
+		struct log_place *place = &log->places[role];
+
+		memset(place->last, 0, log->segments * sizeof(*place->last));
+		place->refuses = false;
+		if (place->used_bytes > 0)
+			place->segment = (place->segment + 1) % log->segments;
+		place->used_bytes = 0;
+	}
+	log->on = true;
+}
+
+void
+write_log_close(struct engine *engine)
+{
+	struct write_log *log = engine->write_log;
+
+	log->on = log->failed = log->spoiled = false;
+	engine->activity++;
+}
+
+bool
+write_log_idle(const struct engine *engine)
+{
+	const struct write_log *log = engine->write_log;
+
+	for (int i = 0; i < LOG_UNDER_WAY; i++)
+		if (log->records[i].busy)
+			return false;
+	return list_empty(&log->waiting) && !log->flushing;
+}
+
+bool
+write_log_on(const struct engine *engine)
+{
+	return engine->write_log->on;
+}
+
+bool
+write_log_holds(const struct engine *engine)
+{
+	const struct write_log *log = engine->write_log;
+
+	if (MUTANT(WRITTEN_WHILE_LOG_OPENS))
+		return false;
+	return log->step != LOG_STEADY || (log->on && (log->failed || log->spoiled));
+}
+
+bool
+write_log_is_empty(const struct engine *engine)
+{
+	const struct write_log *log = engine->write_log;
+
+	return (!log->on && log->step == LOG_STEADY) || log->step == LOG_EMPTY ||
+	       MUTANT(PLACE_TAKEN_BESIDE_LOG);
+}
+
+bool
+write_log_stayed_proven(const struct engine *engine)
+{
+	const struct write_log *log = engine->write_log;
+
+	return log->step_proven && engine->intent.suspect_count == 0 &&
+	       log->step_doubts == engine->intent.doubts;
+}
+
+void
+write_log_renew(struct engine *engine)
+{
+	if (!engine->write_log->renews)
+		engine->activity++;
+	engine->write_log->renews = true;
+}
+
+void
+write_log_moves(struct engine *engine, uint32_t missing)
+{
+	struct write_log *log = engine->write_log;
+
+	if (log->step != LOG_EMPTY && !log->moving)
+		return; /* there is none */
+	log->moving = true;
+	log->step = LOG_RECORDS;
+	write_log_say(engine, missing, write_log_stayed_proven(engine));
+}
+
+void
+write_log_init(struct engine *engine)
+{
+	engine->write_log->engine = engine;
+	list_init(&engine->write_log->waiting);
+	list_init(&engine->write_log->live);
+}
+
+void
+write_log_free(struct engine *engine)
+{
+	struct write_log *log = engine->write_log;
+
+	for (int i = 0; i < LOG_UNDER_WAY; i++)
+		free(log->records[i].bytes);
+	for (int role = 0; role < IRAID_MEMBERS_MAX; role++)
+		free(log->places[role].last);
+}

@@ -1,0 +1,154 @@
+/* write_log.h - what is about to be written to rows stands on members before any of it is written,
+ * so that a crash while members are out costs nothing (docs/design/write-log.md; the records:
+ * pure/log_record.h).
+ *
+ *	operation --> waiting --> record, on f + 1 - m members, durable --> rows --> flushed --> the tail
+ *
+ * An opening of the log has a key, which is in the superblocks, and records from 1 on.  Who opens and
+ * closes it: life/log_mode.c.  While that is under way no write of a row begins.
+ */
+#ifndef IRAID_ENGINE_WRITE_LOG_H
+#define IRAID_ENGINE_WRITE_LOG_H
+
+#include "record.h"
+#include "pure/log_record.h"
+#include "pure/parity.h"
+
+#define LOG_UNDER_WAY 4 /* records at a time */
+#define LOG_LIVE_MAX 8192u
+#define LOG_LIVE_BYTES_MAX (32u << 20) /* a start replays no more */
+
+struct logged_piece {
+	struct log_piece piece;
+	struct iov_run bytes; /* what it holds; not of rows of zeros */
+	/* Those up to the next that begins a part are in one record: P and data of the same columns.
+	 */
+	bool begins_part;
+};
+
+/* What an operation logs before it touches its rows; a part of its memory. */
+struct logged {
+	struct list node; /* of write_log.waiting */
+	struct list live; /* of write_log.live: in some record, and not in its rows yet */
+	struct logged_piece *pieces;
+	int count, capacity;
+	int next;	      /* the first that is in no record yet */
+	uint64_t first, last; /* of its records; 0: there is none */
+	uint64_t since_ms;
+	/* Its records, and all before them, are durable: 0.  -EAGAIN: the log is given up, begin
+	 * again; -ETIMEDOUT, -ESHUTDOWN.
+	 */
+	void (*ready)(struct logged *logged, int error);
+};
+
+struct log_place {	/* a member's log area, by role */
+	uint64_t *last; /* by segment: the last record there, of this opening; 0: none */
+	uint32_t segment, used_bytes;
+	bool refuses;
+};
+
+struct record_io {
+	struct engine *engine;
+	uint8_t *bytes; /* header and payload */
+	uint32_t length_bytes;
+	uint64_t sequence, tail;
+	uint32_t asked; /* roles */
+	int pending;
+	bool busy, failed, durable;
+};
+
+/* How the opening changes (life/log_mode.c). */
+enum log_step {
+	LOG_STEADY,
+	LOG_DRAINS,  /* writes end */
+	LOG_FLUSHES, /* and are flushed */
+	LOG_EMPTY,   /* a place may change hands now */
+	LOG_RECORDS, /* superblocks say so */
+};
+
+struct write_log {
+	bool on;
+	uint64_t next, durable;	     /* sequences: of the next record; up to this one all are */
+	uint64_t tail, tail_durable; /* before it all are in their rows; and members know it */
+	uint32_t digest;	     /* of the last record */
+	uint32_t segment_bytes, segments;
+	struct log_place places[IRAID_MEMBERS_MAX];
+	int turn; /* the role that is asked first */
+	struct record_io records[LOG_UNDER_WAY];
+	struct list waiting, live;
+	struct {
+		uint32_t bytes[LOG_LIVE_MAX]; /* of record s: [s % LOG_LIVE_MAX] */
+		uint64_t sum;
+	} sizes;
+	bool blocked; /* there is no room for what waits */
+	/* It can't be written; or rows may be torn whose records must stay. */
+	bool failed, spoiled;
+	uint32_t cache_losses; /* engine->cache_losses when it was opened */
+	struct flush_waiter flush;
+	bool flushing;
+	uint64_t flushing_to;
+	uint64_t flush_again_ms; /* after a failure */
+
+	enum log_step step;
+	bool renews;	 /* it goes on with another key, as a place changes hands */
+	bool offered;	 /* EMPTY has been seen by whoever wants it */
+	bool moving;	 /* a place changes hands now */
+	uint64_t record; /* generation of superblocks that says so */
+	uint64_t retry_ms;
+	bool given_up; /* until an administrator, or the next start, tries it again */
+	struct flush_waiter step_flush;
+	uint32_t step_doubts; /* intent.doubts when that began */
+	bool step_proven;     /* nothing was suspect then */
+	bool proving;	      /* the same flush, while it stays open */
+	int writers;	      /* operations that are past their waiting */
+	struct engine *engine;
+};
+
+void write_log_init(struct engine *engine);
+void write_log_free(struct engine *engine);
+void write_log_run(struct engine *engine);
+uint64_t write_log_deadline(const struct engine *engine);
+
+/* What is written to rows that have redundancy is to be logged. */
+bool write_log_on(const struct engine *engine);
+/* No write of a row may begin. */
+bool write_log_holds(const struct engine *engine);
+/* A place may change hands: nothing in the log is needed any more, and nothing is added. */
+bool write_log_is_empty(const struct engine *engine);
+/* ... is wanted */
+void write_log_renew(struct engine *engine);
+/* No row has been suspect since the last flush of log_mode.c began. */
+bool write_log_stayed_proven(const struct engine *engine);
+/* It does: missing, from then on.  Before metadata_commit(). */
+void write_log_moves(struct engine *engine, uint32_t missing);
+
+/* The members' logs are large enough. */
+bool write_log_fits(const struct engine *engine);
+/* Rows of one operation that they have room for; all, where they have none for one. */
+uint64_t write_log_rows_max(const struct engine *engine);
+int write_log_prepare(struct engine *engine); /* memory: 0 or -ENOMEM */
+/* after both: it is empty */
+void write_log_open(struct engine *engine);
+void write_log_close(struct engine *engine);
+bool write_log_idle(const struct engine *engine); /* no record is under way */
+/* A new opening, or none (missing 0), is in the superblocks that are written from now on.  proven: no
+ * row is suspect, and that is flushed.
+ */
+void write_log_say(struct engine *engine, uint32_t missing, bool proven);
+
+/* --- operations --- */
+
+void logged_begin(struct logged *logged); /* no pieces */
+int logged_add(struct logged *logged, const struct log_piece *piece, struct iov_run bytes,
+	       bool begins_part); /* 0 or -ENOMEM */
+void logged_free(struct logged *logged);
+/* The bytes that one part may have. */
+uint32_t write_log_part_bytes(const struct engine *engine);
+void write_log_append(struct engine *engine, struct logged *logged);
+/* It has ended: its rows are written, or were not touched. */
+void write_log_release(struct logged *logged);
+/* It has failed, and its rows may be torn. */
+void write_log_spoil(struct engine *engine, struct logged *logged);
+void write_log_overdue(struct engine *engine);
+
+#endif

@@ -1,0 +1,496 @@
+/* test_engine_log.c - the write log: what stands on members when rows are written, and what a start
+ * makes of it.
+ */
+#include "scenario.h"
+
+#include <stdlib.h>
+
+#include "pure/log_record.h"
+
+#define LOAD_BYTES (1ull << 20)
+#define MEMBERS_MAX 5
+#define LOG_OFFSET (LAYOUT_MAP_OFFSET + LAYOUT_MAP_BYTES)
+#define LOG_BYTES (1u << 20)
+#define DATA_OFFSET (LOG_OFFSET + LOG_BYTES + (1u << 20)) /* behind the checksums */
+
+struct world {
+	struct rig rig;
+	struct tap taps[MEMBERS_MAX];
+	uint64_t key;
+	/* Of the log's records: those from this one on are held; 0: none are. */
+	uint64_t held_from;
+	bool refused;	  /* records are */
+	uint32_t rows_of; /* members whose writes of rows are held, bits */
+	bool watches; /* what is overwritten in the log; or what is there when rows are written */
+	bool replays;
+	int wanted_copies;
+	int seen; /* how often that was looked at */
+};
+
+/* --- what stands on the members --- */
+
+static bool
+decode(struct world *world, const uint8_t *block, struct log_header *header)
+{
+	struct geometry geometry;
+	struct log_piece pieces[LOG_PIECES_MAX];
+	const struct superblock superblock = rig_superblock(&world->rig, 0);
+	uint32_t digest;
+
+	assert_int_equal(geometry_init(&geometry, world->rig.level, world->rig.count,
+				       world->rig.chunk_bytes, 512, superblock.data_bytes),
+			 0);
+	return log_decode(block, world->rig.options.volume_uuid, world->key, &geometry, header,
+			  pieces, &digest) == LOG_RECORD;
+}
+
+/* The highest tail that any member has, and how many have the record whole. */
+static uint64_t
+search(struct world *world, uint64_t sequence, int *copies)
+{
+	static uint8_t area[LOG_BYTES];
+	uint64_t tail = 0;
+
+	*copies = 0;
+	for (int i = 0; i < world->rig.count; i++) {
+		bool has = false;
+
+		disk_read(&world->rig.members[i].disk, LOG_OFFSET, area, sizeof(area));
+		for (uint32_t at = 0; at < LOG_BYTES; at += LOG_BLOCK_BYTES) {
+			struct log_header header;
+
+			if (!decode(world, area + at, &header))
+				continue;
+			if (header.tail > tail)
+				tail = header.tail;
+			has |= header.sequence == sequence &&
+			       log_payload_is_whole(area + at, area + at + LOG_BLOCK_BYTES);
+		}
+		*copies += has;
+	}
+	return tail;
+}
+
+/* Whatever is overwritten is below a tail that some member has. */
+static void
+check_overwritten(struct world *world, const struct tap *tap, const struct backend_io *io)
+{
+	const uint32_t segment = log_segment_bytes(LOG_BYTES);
+	const uint64_t begin = (io->offset_bytes - LOG_OFFSET) / segment * segment;
+	uint8_t block[LOG_BLOCK_BYTES];
+	uint64_t newest = 0;
+	int copies;
+
+	if (io->offset_bytes != LOG_OFFSET + begin)
+		return; /* the segment is in use already */
+	for (uint32_t at = 0; at < segment; at += LOG_BLOCK_BYTES) {
+		struct log_header header;
+
+		disk_read(&tap->member->disk, io->offset_bytes + at, block, sizeof(block));
+		if (decode(world, block, &header) && header.sequence > newest)
+			newest = header.sequence;
+	}
+	if (newest == 0)
+		return;
+	world->seen++;
+	assert_true(search(world, 0, &copies) > newest);
+}
+
+static void
+check_copies(struct world *world)
+{
+	int copies;
+
+	search(world, 1, &copies);
+	world->seen++;
+	assert_int_equal(copies, world->wanted_copies);
+}
+
+static enum tap_verdict
+judge(struct tap *tap, const struct backend_io *io)
+{
+	struct world *world = tap->owner;
+	const uint32_t bit = 1u << (tap - world->taps);
+	const bool in_log = io->op == BACKEND_WRITE && io->offset_bytes >= LOG_OFFSET &&
+			    io->offset_bytes < LOG_OFFSET + LOG_BYTES;
+	struct log_header header;
+
+	if (in_log && world->refused)
+		return TAP_REFUSE;
+	if (in_log && world->watches)
+		check_overwritten(world, tap, io);
+	if (in_log && world->held_from > 0 && decode(world, io->iov[0].iov_base, &header) &&
+	    header.sequence >= world->held_from)
+		return TAP_HOLD;
+	if ((io->op == BACKEND_WRITE || io->op == BACKEND_ZERO) &&
+	    io->offset_bytes >= DATA_OFFSET) {
+		if (world->replays)
+			check_copies(world);
+		if (world->rows_of & bit)
+			return TAP_HOLD;
+	}
+	return TAP_PASS;
+}
+
+/* --- scenes --- */
+
+static void
+begin(struct world *world, int level, int count, uint32_t chunk_bytes, uint64_t seed)
+{
+	*world = (struct world){ 0 };
+	rig_init(&world->rig, level, count, chunk_bytes, LOAD_BYTES, seed);
+	world->rig.options.log = LOG_MODE_DEGRADED;
+	for (int i = 0; i < count; i++) {
+		tap_init(&world->taps[i], &world->rig.members[i]);
+		world->taps[i].judge = judge;
+		world->taps[i].owner = world;
+	}
+}
+
+static bool
+is_open(struct rig *rig)
+{
+	return rig_status(rig).log.open;
+}
+
+static bool
+is_given_up(struct rig *rig)
+{
+	return rig_status(rig).log.given_up && !rig_status(rig).log.open;
+}
+
+static bool
+is_proven(struct rig *rig)
+{
+	return rig_superblock(rig, 0).log_proven;
+}
+
+/* All is written and fits; then the last member goes. */
+static void
+degrade(struct world *world)
+{
+	struct rig *rig = &world->rig;
+
+	rig_start_active(rig);
+	submit_everywhere(rig, REQUEST_WRITE, 128, 128);
+	rig_drain(rig);
+	rig_wait_for_resync(rig);
+	fake_member_cut(&rig->members[rig->count - 1], false);
+	wait_until(rig, is_open);
+	world->key = rig_superblock(rig, 0).log_key;
+	assert_true(world->key != 0);
+}
+
+static void
+crash(struct world *world)
+{
+	rig_crash(&world->rig);
+	for (int i = 0; i < world->rig.count; i++)
+		tap_drop(&world->taps[i]);
+	world->rows_of = 0;
+	world->held_from = 0;
+}
+
+/* Without the one that is out. */
+static void
+start_again(struct world *world)
+{
+	rig_start(&world->rig);
+	assert_true(rig_wait(&world->rig, VOLUME_DEGRADED, 20000));
+}
+
+static void
+end(struct world *world)
+{
+	struct rig *rig = &world->rig;
+
+	for (int i = 0; i < rig->count; i++)
+		world->taps[i].judge = NULL;
+	rig_verify(rig);
+	rig->members[rig->count - 1].reachable = true;
+	wait_until(rig, all_in_sync);
+	finish(rig);
+}
+
+static void
+wait_for_held(struct world *world, int count)
+{
+	int held = 0;
+
+	for (int step = 0; step < 20000 && held < count; step++) {
+		rig_step(&world->rig);
+		held = 0;
+		for (int i = 0; i < world->rig.count; i++)
+			held += world->taps[i].held_count;
+	}
+	assert_true(held >= count);
+}
+
+/* --- tests --- */
+
+/* Of each row that is written some chunks have it and others don't; nothing of the missing member's
+ * is lost, nor of what was there before.
+ */
+static void
+test_rows_that_a_crash_tore_while_a_member_is_out_are_whole_afterwards(void **state)
+{
+	(void)state;
+	for (int level = 5; level <= 6; level++)
+		for (uint32_t torn = 1; torn < 4; torn++) {
+			struct world world;
+
+			begin(&world, level, 4, 16384, 100 + torn);
+			degrade(&world);
+			world.rows_of = torn;
+			for (uint64_t sector = 5; sector < world.rig.sectors; sector += 100)
+				rig_submit(&world.rig, REQUEST_WRITE, sector, 9, false);
+			wait_for_held(&world, 1);
+			rig_steps(&world.rig, 30);
+			crash(&world);
+			start_again(&world);
+			end(&world);
+		}
+}
+
+/* The same of zeros, which need no payload. */
+static void
+test_rows_of_zeros_that_a_crash_tore_are_whole_afterwards(void **state)
+{
+	struct world world;
+
+	(void)state;
+	begin(&world, 5, 4, 16384, 110);
+	degrade(&world);
+	world.rows_of = 1;
+	rig_submit(&world.rig, REQUEST_ZERO, 96, 192, false);
+	wait_for_held(&world, 1);
+	rig_steps(&world.rig, 30);
+	crash(&world);
+	start_again(&world);
+	end(&world);
+}
+
+/* Two writes come together; the longer one does not fit beside the other, and the gateway dies when
+ * only the first record is there.
+ */
+static void
+test_parity_is_in_the_record_of_its_data(void **state)
+{
+	struct world world;
+
+	(void)state;
+	begin(&world, 5, 3, 131072, 120);
+	degrade(&world);
+	world.held_from = 2;
+	rig_submit(&world.rig, REQUEST_WRITE, 0, 8, false);
+	rig_submit(&world.rig, REQUEST_WRITE, 512, 512, false);
+	wait_for_held(&world, 1);
+	rig_steps(&world.rig, 30);
+	crash(&world);
+	start_again(&world);
+	end(&world);
+}
+
+static void
+test_a_log_that_members_refuse_is_given_up_and_the_volume_goes_on(void **state)
+{
+	struct world world;
+	struct rig *rig = &world.rig;
+
+	(void)state;
+	begin(&world, 5, 4, 16384, 130);
+	degrade(&world);
+	world.refused = true;
+	rig_submit(rig, REQUEST_WRITE, 5, 9, false);
+	rig_drain(rig);
+	wait_until(rig, is_given_up);
+	assert_int_equal(rig_superblock(rig, 0).log_key, 0);
+	assert_int_equal(rig_status(rig).state, VOLUME_DEGRADED);
+	rig_submit(rig, REQUEST_WRITE, 500, 9, false);
+	rig_drain(rig);
+	/* an administrator tries it again */
+	world.refused = false;
+	engine_set_log(rig->engine, LOG_MODE_DEGRADED);
+	wait_until(rig, is_open);
+	end(&world);
+}
+
+/* Many times around a log of three segments. */
+static void
+test_nothing_is_overwritten_that_a_start_might_need(void **state)
+{
+	struct world world;
+	struct rig *rig = &world.rig;
+
+	(void)state;
+	begin(&world, 5, 4, 16384, 140);
+	rig->options.log_segments_max = 3;
+	degrade(&world);
+	world.watches = true;
+	for (int turn = 0; turn < 60; turn++) {
+		for (uint64_t sector = 0; sector < rig->sectors; sector += 200)
+			rig_submit(rig, REQUEST_WRITE, sector, 40, false);
+		rig_drain(rig);
+	}
+	assert_true(world.seen > 3);
+	end(&world);
+}
+
+/* A write is acknowledged, and with the cache it goes; the next waits for room in the log. */
+static void
+test_a_record_is_needed_as_long_as_a_cache_may_have_taken_its_rows_along(void **state)
+{
+	struct world world;
+	struct rig *rig = &world.rig;
+
+	(void)state;
+	for (uint64_t seed = 150; seed < 158; seed++) {
+		begin(&world, 5, 4, 16384, seed);
+		rig->options.log_live_bytes_max = 8192;
+		set_caches(rig, true);
+		degrade(&world);
+		for (int i = 0; i < 3; i++)
+			world.taps[i].judge = hold_flushes;
+		/* its row has parity, and data of the member that is out */
+		rig_submit(rig, REQUEST_WRITE, 133, 9, false);
+		rig_drain(rig);
+		rig_submit(rig, REQUEST_WRITE, 500, 9, false);
+		wait_for_held(&world, 1);
+		rig_steps(rig, 30);
+		for (int i = 0; i < 3; i++)
+			world.taps[i].judge = tap_hold_superblocks;
+		rig->errors_allowed = true;
+		for (int i = 0; i < 3; i++)
+			fake_member_power_loss(&rig->members[i], true);
+		for (int i = 0; i < 3; i++)
+			tap_let_go(&world.taps[i]);
+		rig_steps(rig, 300);
+		for (int i = 0; i < 3; i++)
+			world.taps[i].judge = judge;
+		crash(&world);
+		memcpy(rig->acknowledged, rig->flushed, rig->sectors * sizeof(*rig->flushed));
+		start_again(&world);
+		rig->errors_allowed = false; /* nothing is lost */
+		rig_verify(rig);
+		rig_crash(rig);
+		rig_free(rig);
+	}
+}
+
+static enum tap_verdict
+judge_slow_flushes(struct tap *tap, const struct backend_io *io)
+{
+	const struct world *world = tap->owner;
+
+	return io->op == BACKEND_FLUSH && tap == &world->taps[2] ? TAP_HOLD : judge(tap, io);
+}
+
+/* Members 0 and 1 have flushed, and are written to, while member 2 flushes yet. */
+static void
+test_the_tail_passes_nothing_that_was_written_while_a_flush_was_under_way(void **state)
+{
+	struct world world;
+	struct rig *rig = &world.rig;
+
+	(void)state;
+	for (uint64_t seed = 180; seed < 190; seed++) {
+		begin(&world, 5, 4, 16384, seed);
+		rig->options.log_live_bytes_max = 36000;
+		set_caches(rig, true);
+		degrade(&world);
+		for (int i = 0; i < 3; i++)
+			world.taps[i].judge = judge_slow_flushes;
+		rig_submit(rig, REQUEST_WRITE, 133, 9, false);
+		rig_drain(rig);
+		rig_submit(rig, REQUEST_WRITE, 261, 9, false);
+		rig_drain(rig);
+		assert_int_equal(world.taps[2].held_count, 1);
+		for (int i = 0; i < 3; i++)
+			world.taps[i].judge = judge;
+		tap_let_go(&world.taps[2]);
+		rig_steps(rig, 30);
+		rig_submit(rig, REQUEST_WRITE, 900, 9, false);
+		rig_drain(rig);
+		crash(&world);
+		for (int i = 0; i < 3; i++)
+			fake_member_power_loss(&rig->members[i], true);
+		start_again(&world);
+		rig_verify(rig); /* all that was acknowledged */
+		rig_crash(rig);
+		rig_free(rig);
+	}
+}
+
+/* What a resync proves after the log was opened is known of whoever goes next. */
+static void
+test_superblocks_say_when_all_rows_are_proven(void **state)
+{
+	struct world world;
+	struct rig *rig = &world.rig;
+
+	(void)state;
+	begin(&world, 6, 5, 16384, 160);
+	rig->options.sync_rate_min = rig->options.sync_rate_max = 1;
+	rig_start_active(rig);
+	submit_everywhere(rig, REQUEST_WRITE, 128, 8);
+	rig_drain(rig);
+	fake_member_cut(&rig->members[4], false);
+	wait_until(rig, is_open);
+	assert_false(is_proven(rig));
+	engine_set_rates(rig->engine, 1u << 30, 1u << 30);
+	wait_until(rig, is_proven);
+	end(&world);
+}
+
+/* On level 6 two may go; of the record only one copy got there before the gateway died. */
+static void
+test_a_record_is_on_enough_members_before_it_is_replayed(void **state)
+{
+	struct world world;
+	struct rig *rig = &world.rig;
+
+	(void)state;
+	begin(&world, 6, 5, 16384, 170);
+	degrade(&world);
+	world.held_from = 1;
+	rig_submit(rig, REQUEST_WRITE, 5, 9, false);
+	wait_for_held(&world, 2);
+	for (int i = 0; i < rig->count; i++)
+		if (world.taps[i].held_count > 0) {
+			world.held_from = 0;
+			tap_let_go(&world.taps[i]);
+			break;
+		}
+	rig_steps(rig, 30);
+	crash(&world);
+	world.replays = true;
+	world.wanted_copies = 2;
+	rig_start(rig);
+	for (int i = 0; i < 20000 && world.seen == 0; i++)
+		rig_step(rig);
+	assert_true(world.seen > 0);
+	world.replays = false;
+	assert_true(rig_wait(rig, VOLUME_DEGRADED, 20000));
+	end(&world);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(
+			test_rows_that_a_crash_tore_while_a_member_is_out_are_whole_afterwards),
+		cmocka_unit_test(test_rows_of_zeros_that_a_crash_tore_are_whole_afterwards),
+		cmocka_unit_test(test_parity_is_in_the_record_of_its_data),
+		cmocka_unit_test(test_a_log_that_members_refuse_is_given_up_and_the_volume_goes_on),
+		cmocka_unit_test(test_nothing_is_overwritten_that_a_start_might_need),
+		cmocka_unit_test(
+			test_a_record_is_needed_as_long_as_a_cache_may_have_taken_its_rows_along),
+		cmocka_unit_test(
+			test_the_tail_passes_nothing_that_was_written_while_a_flush_was_under_way),
+		cmocka_unit_test(test_superblocks_say_when_all_rows_are_proven),
+		cmocka_unit_test(test_a_record_is_on_enough_members_before_it_is_replayed),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
