@@ -123,6 +123,20 @@ def running(done: int = 431, total: int = 1000, **changes: Any) -> dict[str, Any
     return work(running=True, done_rows=done, total_rows=total, bytes_per_second=120 << 20, seconds_left=130, **changes)
 
 
+def write_log(**changes: Any) -> dict[str, Any]:
+    """Closed, as while all members are there."""
+    return {
+        "mode": "degraded",
+        "open": False,
+        "given_up": False,
+        "too_small": False,
+        "records": 0,
+        "bytes": 0,
+        "replay": {"step": None, "done_chunks": 0, "total_chunks": 0},
+        **changes,
+    }
+
+
 NO_SCRUB = {"active": False, "mode": "none", "mismatches": 0, "mismatch_offsets": []}
 
 
@@ -155,6 +169,7 @@ def volume(name: str = "v0", **changes: Any) -> dict[str, Any]:
         "requests_merged": 3,
         "sync_rate_min_bytes": 10 << 20,
         "sync_rate_max_bytes": 1 << 30,
+        "log": write_log(),
         "members": [member(i) for i in range(4)],
         "empty_roles": [],
         **changes,

@@ -84,6 +84,16 @@ def test_members_are_handled_as_the_page_shows(stage: Stage) -> None:
     stage.check((0, 1, 6, 3))
 
 
+@section("members.md", "The write log")
+def test_the_write_log_is_set_as_the_page_shows(stage: Stage) -> None:
+    stage.make_volume()
+    stage.serve()
+    stage.follow("The write log", OPERATING / "members.md")
+    assert "Write log of volume v0: off" in stage.said()
+    assert stage.status()["log"]["mode"] == "degraded"
+    stage.check()
+
+
 @section("members.md", "Scrub")
 def test_scrub_is_as_the_page_shows(stage: Stage) -> None:
     """Slowly, so that the second one is still under way when it is stopped."""

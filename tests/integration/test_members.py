@@ -491,7 +491,12 @@ def test_scrub_is_stopped_resumed_and_throttled(
         iraid = Command(gateway, volume)
         volume.connect()
         shown = iraid.must("set", "v0", "--rate-min", "512K", "--rate-max", "2M", "--json").json
-        assert shown == {"name": "v0", "sync_rate_min_bytes": 512 << 10, "sync_rate_max_bytes": 2 * MIB}
+        assert shown == {
+            "name": "v0",
+            "sync_rate_min_bytes": 512 << 10,
+            "sync_rate_max_bytes": 2 * MIB,
+            "log": "degraded",
+        }
         iraid.must("scrub", "start", "v0")
         again = iraid("scrub", "start", "v0")
         assert again.status == 1 and "running already" in again.err and "v0" in again.err
@@ -540,8 +545,8 @@ def test_scrub_of_all_volumes(gateway: Gateway, make_farm: Callable[..., TargetF
 
 
 def test_what_can_not_be_known_is_listed_and_accepted(gateway: Gateway, farm: TargetFarm) -> None:
-    """Degraded, written to, then the gateway is killed: the missing member's chunks can't be rebuilt from parity."""
-    reader = prepare(gateway, farm)
+    """Degraded, written to without a log, then the gateway is killed: the missing member's chunks can't be rebuilt."""
+    reader = prepare(gateway, farm, log="off")
     with gateway.serve("v0") as volume:
         iraid, handle = Command(gateway, volume), volume.connect()
         fill(handle, reader.size)

@@ -98,6 +98,7 @@ volume_config_usual(struct volume_config *config)
 	config->hedge_milliseconds = HEDGE_MILLISECONDS_DEFAULT;
 	config->spare_wait_seconds = SPARE_WAIT_SECONDS_DEFAULT;
 	config->error_limit = ERROR_LIMIT_DEFAULT;
+	config->log = LOG_MODE_DEGRADED;
 	config->enabled = true;
 }
 

@@ -6,6 +6,7 @@
 
 #include <limits.h>
 #include "state/assembly.h"
+#include "engine/core/driver.h"
 #include "adapters/iscsi/address.h"
 
 #define GIVE_UP_SECONDS_DEFAULT 5u
@@ -41,6 +42,7 @@ struct volume_config {
 	uint32_t grace_milliseconds; /* 0: none */
 	uint32_t hedge_milliseconds; /* 0: never */
 	uint32_t spare_wait_seconds, error_limit;
+	enum log_mode log;  /* levels 5 and 6; the others have no use for it */
 	bool header_digest; /* ask targets for CRC32C on headers */
 	bool enabled;
 };
@@ -61,6 +63,11 @@ const char *volume_name_fault(const char *name);
 void volume_config_defaults(struct volume_config *config, const char *name);
 /* whatever gateway.conf says; no name, no initiator */
 void volume_config_usual(struct volume_config *config);
+
+/* "off", "degraded" */
+const char *log_mode_name(enum log_mode mode);
+/* False: it is neither (*out untouched). */
+bool log_mode_parse(const char *text, enum log_mode *out);
 
 void volume_config_complain(void); /* of faults of gateway.conf, in the log */
 

@@ -57,6 +57,10 @@ const struct config_key volume_keys[] = {
 	{ "volume", "error_limit", CONFIG_NUMBER, EFFECT_NOW, false, true, 1, ERROR_LIMIT_MAX,
 	  VOLUME(error_limit),
 	  "Unreadable sectors that are repaired on a member before it is evicted." },
+	{ "volume", "log", CONFIG_LOG, EFFECT_NOW, false, true, 0, 0, VOLUME(log),
+	  "Levels 5 and 6: when writes are logged on the members before they change rows. "
+	  "degraded: while members are out, so that a crash of the gateway costs no data. off: "
+	  "never. iraid set changes it." },
 	{ "volume", "header_digest", CONFIG_BOOL, EFFECT_LOGIN, false, true, 0, 0,
 	  VOLUME(header_digest),
 	  "Ask the targets for a checksum (CRC32C) of iSCSI headers, for networks that corrupt "
@@ -250,6 +254,8 @@ kind_name(enum config_kind kind)
 		return "number";
 	case CONFIG_BOOL:
 		return "yes or no";
+	case CONFIG_LOG:
+		return "off or degraded";
 	case CONFIG_SPARES:
 		return "spare";
 	case CONFIG_MAILS:

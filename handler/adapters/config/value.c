@@ -184,7 +184,7 @@ read_count(const struct config_key *key, const char *text, uint32_t *out,
 /* --- the other kinds --- */
 
 static bool
-read_bool(const char *text, bool *out, struct config_fault *fault)
+parse_bool(const char *text, bool *out)
 {
 	static const char *const words[] = { "no", "yes", "off", "on", "false", "true", "0", "1" };
 
@@ -194,7 +194,53 @@ read_bool(const char *text, bool *out, struct config_fault *fault)
 			return true;
 		}
 	}
-	return wrong(fault, "write yes or no", text, "is neither yes nor no");
+	return false;
+}
+
+static bool
+read_bool(const char *text, bool *out, struct config_fault *fault)
+{
+	return parse_bool(text, out) ||
+	       wrong(fault, "write yes or no", text, "is neither yes nor no");
+}
+
+const char *
+log_mode_name(enum log_mode mode)
+{
+	switch (mode) {
+	case LOG_MODE_OFF:
+		return "off";
+	case LOG_MODE_DEGRADED:
+		return "degraded";
+	}
+	return "";
+}
+
+bool
+log_mode_parse(const char *text, enum log_mode *out)
+{
+	static const enum log_mode modes[] = { LOG_MODE_OFF, LOG_MODE_DEGRADED };
+
+	for (size_t i = 0; i < sizeof(modes) / sizeof(modes[0]); i++) {
+		if (strcasecmp(text, log_mode_name(modes[i])) == 0) {
+			*out = modes[i];
+			return true;
+		}
+	}
+	return false;
+}
+
+static bool
+read_log(const char *text, enum log_mode *out, struct config_fault *fault)
+{
+	bool yes;
+
+	if (log_mode_parse(text, out))
+		return true;
+	if (!parse_bool(text, &yes) || yes)
+		return wrong(fault, "write off or degraded", text, "is neither off nor degraded");
+	*out = LOG_MODE_OFF; /* YAML takes off for no, and hands that on */
+	return true;
 }
 
 static bool
@@ -387,6 +433,8 @@ config_value_read(const struct config_key *key, const char *text, void *base,
 		return read_count(key, text, field, fault);
 	case CONFIG_BOOL:
 		return read_bool(text, field, fault);
+	case CONFIG_LOG:
+		return read_log(text, field, fault);
 	case CONFIG_SPARES:
 		return read_spare(text, field, fault);
 	case CONFIG_MAILS:
@@ -438,6 +486,9 @@ config_value_format(const struct config_key *key, const void *base, char out[CON
 	case CONFIG_BOOL:
 		snprintf(out, CONFIG_VALUE_MAX, "%s", *(const bool *)field ? "yes" : "no");
 		break;
+	case CONFIG_LOG:
+		snprintf(out, CONFIG_VALUE_MAX, "%s", log_mode_name(*(const enum log_mode *)field));
+		break;
 	case CONFIG_SEVERITY:
 		snprintf(out, CONFIG_VALUE_MAX, "%s",
 			 severities[*(const uint32_t *)field % SEVERITIES]);
@@ -470,6 +521,8 @@ field_bytes(const struct config_key *key)
 		return sizeof(uint64_t);
 	case CONFIG_BOOL:
 		return sizeof(bool);
+	case CONFIG_LOG:
+		return sizeof(enum log_mode);
 	case CONFIG_DEVICES:
 	case CONFIG_SPARES:
 	case CONFIG_MAILS:
@@ -552,6 +605,7 @@ config_value_json(const struct config_key *key, const void *base)
 		return list_json(key, base);
 	case CONFIG_UUID:
 	case CONFIG_INITIATOR:
+	case CONFIG_LOG:
 	case CONFIG_SEVERITY:
 	case CONFIG_ADDRESS:
 		config_value_format(key, base, text);

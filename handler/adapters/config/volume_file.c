@@ -266,6 +266,7 @@ example(enum config_kind kind)
 	case CONFIG_RATE:
 	case CONFIG_NUMBER:
 	case CONFIG_BOOL:
+	case CONFIG_LOG:
 	case CONFIG_SEVERITY:
 	case CONFIG_ADDRESS:
 		break;

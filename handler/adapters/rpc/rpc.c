@@ -44,7 +44,7 @@ static const struct rpc_method methods[] = {
 	{ "volume.stop", rpc_volume_stop, { "name", NULL } },
 	{ "volume.delete", rpc_volume_delete, { "name", "wipe", NULL } },
 	{ "volume.grow", rpc_volume_grow, { "name", NULL } },
-	{ "volume.set", rpc_volume_set, { "name", "sync_rate_min_bytes", "sync_rate_max_bytes", NULL } },
+	{ "volume.set", rpc_volume_set, { "name", "sync_rate_min_bytes", "sync_rate_max_bytes", "log", NULL } },
 	{ "volume.stats", rpc_volume_stats, { "name", NULL } },
 	{ "volume.path", rpc_volume_path, { "name", NULL } },
 	{ "volume.probe", rpc_volume_probe,

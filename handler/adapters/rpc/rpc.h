@@ -72,6 +72,8 @@ json_object *rpc_examine(struct rpc_context *context, json_object *params, struc
 json_object *
 rpc_view(struct rpc_context *context, const char *name, bool counters, struct fault *fault);
 json_object *rpc_status_json(const struct volume_view *view, bool counters);
+/* Levels 5 and 6 have a write log; -1: the level is not known. */
+bool rpc_log_is_used(int level);
 const char *rpc_link_name(enum link_state state);
 const char *
 rpc_member_state(const struct engine_status *status, const struct member_status *member);

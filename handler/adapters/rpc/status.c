@@ -237,6 +237,36 @@ put_work(json_object *object, const struct engine_status *status)
 	json_object_object_add(object, "lost", lost);
 }
 
+bool
+rpc_log_is_used(int level)
+{
+	return level == 5 || level == 6 || level == -1;
+}
+
+static void
+put_log(json_object *object, const struct volume_view *view)
+{
+	const struct log_status *log = &view->status.log;
+	int level = view->status.size_bytes != 0 ? view->status.level : -1;
+	json_object *status = json_object_new_object(), *replay = json_object_new_object();
+
+	rpc_put_text(status, "mode",
+		     log_mode_name(rpc_log_is_used(level) ? view->config.log : LOG_MODE_OFF));
+	rpc_put_bool(status, "open", log->open);
+	rpc_put_bool(status, "given_up", log->given_up);
+	rpc_put_bool(status, "too_small", log->too_small);
+	rpc_put_number(status, "records", log->records);
+	rpc_put_number(status, "bytes", log->bytes);
+	if (log->replay)
+		rpc_put_text(replay, "step", log->replay);
+	else
+		json_object_object_add(replay, "step", NULL);
+	rpc_put_number(replay, "done_chunks", log->replay_done);
+	rpc_put_number(replay, "total_chunks", log->replay_total);
+	json_object_object_add(status, "replay", replay);
+	json_object_object_add(object, "log", status);
+}
+
 static void
 put_figures(json_object *object, const struct volume_view *view)
 {
@@ -280,6 +310,7 @@ rpc_status_json(const struct volume_view *view, bool counters)
 	rpc_put_bool(object, "write_cache", true);
 	put_work(object, status);
 	put_figures(object, view);
+	put_log(object, view);
 	for (int i = 0; i < view->user_count; i++)
 		json_object_array_add(users, json_object_new_string(view->users[i]));
 	json_object_object_add(object, "users", users);

@@ -188,16 +188,24 @@ rpc_volume_grow(struct rpc_context *context, json_object *params, struct fault *
 
 /* --- volume.set --- */
 
-struct rates {
+struct settings {
 	int64_t min, max; /* -1: as it is */
+	bool has_log;
+	enum log_mode log;
 };
 
-static int
-change_rates(struct volume_config *config, void *argument, struct fault *fault)
+static bool
+is_given(const struct settings *settings)
 {
-	const struct rates *rates = argument;
-	uint64_t min = rates->min < 0 ? config->sync_rate_min : (uint64_t)rates->min;
-	uint64_t max = rates->max < 0 ? config->sync_rate_max : (uint64_t)rates->max;
+	return settings->min >= 0 || settings->max >= 0 || settings->has_log;
+}
+
+static int
+change_settings(struct volume_config *config, void *argument, struct fault *fault)
+{
+	const struct settings *settings = argument;
+	uint64_t min = settings->min < 0 ? config->sync_rate_min : (uint64_t)settings->min;
+	uint64_t max = settings->max < 0 ? config->sync_rate_max : (uint64_t)settings->max;
 
 	if (min > max)
 		return fault_errno(
@@ -206,6 +214,8 @@ change_rates(struct volume_config *config, void *argument, struct fault *fault)
 			(unsigned long long)min, (unsigned long long)max);
 	config->sync_rate_min = min;
 	config->sync_rate_max = max;
+	if (settings->has_log)
+		config->log = settings->log;
 	return 0;
 }
 
@@ -218,35 +228,98 @@ apply_rates(struct engine *engine, void *argument, struct fault *fault)
 	return 0;
 }
 
+/* Also if it is so already: a log that was given up is tried again. */
+static int
+apply_log(struct engine *engine, void *argument, struct fault *fault)
+{
+	const struct volume_config *config = argument;
+
+	engine_set_log(engine, config->log);
+	return 0;
+}
+
+static bool
+take_log(json_object *params, struct settings *settings, struct fault *fault)
+{
+	json_object *given = NULL;
+	char text[32] = "";
+
+	if (!rpc_take_text(params, "log", false, text, sizeof(text), fault))
+		return false;
+	settings->has_log = json_object_object_get_ex(params, "log", &given) && given;
+	return !settings->has_log || log_mode_parse(text, &settings->log) ||
+	       fault_set(fault, FAULT_INVALID, "give off or degraded",
+			 "\"log\" is \"%s\", neither off nor degraded", text);
+}
+
+/* Its level; -1: it is not known, for the volume is not assembled here. */
+static int
+level_of(struct rpc_context *context, const char *name)
+{
+	struct volume_view *view = malloc(sizeof(*view));
+	struct fault ignored;
+	int level = -1;
+
+	if (view && volume_view(context->host, name, view, &ignored) == 0 &&
+	    view->status.size_bytes != 0)
+		level = view->status.level;
+	free(view);
+	return level;
+}
+
+static bool
+take_settings(json_object *params, struct settings *settings, struct fault *fault)
+{
+	return rpc_take_number(params, "sync_rate_min_bytes", false, SYNC_RATE_LEAST,
+			       SYNC_RATE_MOST, &settings->min, fault) &&
+	       rpc_take_number(params, "sync_rate_max_bytes", false, SYNC_RATE_LEAST,
+			       SYNC_RATE_MOST, &settings->max, fault) &&
+	       take_log(params, settings, fault);
+}
+
+/* Of a volume whose level is not known it is taken: on other levels it has no effect. */
+static bool
+check_log(const struct settings *settings, const char *name, int level, struct fault *fault)
+{
+	if (!settings->has_log || settings->log == LOG_MODE_OFF || rpc_log_is_used(level))
+		return true;
+	return fault_set(fault, FAULT_INVALID, "give off, or leave log out",
+			 "\"log\" is \"%s\", but volume \"%s\" has level %d, and only levels 5 "
+			 "and 6 have a write log",
+			 log_mode_name(settings->log), name, level);
+}
+
 json_object *
 rpc_volume_set(struct rpc_context *context, json_object *params, struct fault *fault)
 {
 	struct volume_config *config = malloc(sizeof(*config));
 	char name[LAYOUT_NAME_MAX + 1];
-	struct rates rates = { -1, -1 };
+	struct settings settings = { .min = -1, .max = -1 };
 	json_object *result = NULL;
-	int code = -ENOMEM;
+	int code, level;
 
 	if (!config || !rpc_take_name(params, name, fault) ||
-	    !rpc_take_number(params, "sync_rate_min_bytes", false, SYNC_RATE_LEAST, SYNC_RATE_MOST,
-			     &rates.min, fault) ||
-	    !rpc_take_number(params, "sync_rate_max_bytes", false, SYNC_RATE_LEAST, SYNC_RATE_MOST,
-			     &rates.max, fault)) {
+	    !take_settings(params, &settings, fault) ||
+	    !check_log(&settings, name, level = level_of(context, name), fault)) {
 		free(config);
 		return NULL;
 	}
-	code = rates.min < 0 && rates.max < 0
-		       ? 0
-		       : volume_edit(context->host, name, change_rates, &rates, fault);
+	code = is_given(&settings)
+		       ? volume_edit(context->host, name, change_settings, &settings, fault)
+		       : 0;
 	if (code == 0)
 		code = volume_config_read(name, config, fault);
 	if (code == 0) {
 		/* Not running: then it starts with them. */
 		volume_call(context->host, name, apply_rates, config, fault);
+		if (settings.has_log)
+			volume_call(context->host, name, apply_log, config, fault);
 		result = json_object_new_object();
 		rpc_put_text(result, "name", name);
 		rpc_put_number(result, "sync_rate_min_bytes", config->sync_rate_min);
 		rpc_put_number(result, "sync_rate_max_bytes", config->sync_rate_max);
+		rpc_put_text(result, "log",
+			     log_mode_name(rpc_log_is_used(level) ? config->log : LOG_MODE_OFF));
 	} else {
 		rpc_fail_volume(fault, code, name);
 		if (code == -EINVAL)

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 #include "adapters/base/log.h"
@@ -82,6 +83,18 @@ port_now_ns(void *owner)
 		return monotonic_ns();
 	hosted->looked = true;
 	return reactor_now_ns(hosted->reactor);
+}
+
+/* Of the write log's key: what an initiator writes must not look like a record. */
+static uint64_t
+port_random(void *owner)
+{
+	struct hosted *hosted = owner;
+	uint64_t number = 0, now = monotonic_ns();
+
+	if (getrandom(&number, sizeof(number), 0) != sizeof(number))
+		number = hash_bytes(hash_bytes(HASH_BEGIN, &now, sizeof(now)), hosted->uuid, 16);
+	return number;
 }
 
 static void
@@ -260,6 +273,7 @@ fill_options(const struct hosted *hosted, const struct volume_config *config,
 	out->loss_told_ms = LOSS_TOLD_MS;
 	out->spare_wait_ms = config->spare_wait_seconds * 1000;
 	out->error_limit = config->error_limit;
+	out->log = config->log;
 }
 
 static void
@@ -301,6 +315,8 @@ volume_engine_adjust(struct hosted *hosted, struct fault *fault)
 		explicit_bzero(&sessions.credentials, sizeof(sessions.credentials));
 		fill_options(hosted, config, &usual, &options);
 		engine_set_limits(hosted->engine, &options);
+		/* A log that was given up is tried again. */
+		engine_set_log(hosted->engine, options.log);
 	}
 	free(config);
 	return error;
@@ -332,6 +348,7 @@ volume_engine_make(struct hosted *hosted)
 		.want_spare = port_want_spare,
 		.detached = port_detached,
 		.now_ns = port_now_ns,
+		.random = port_random,
 		.owner = hosted,
 	};
 	struct volume_start_options start;

@@ -894,6 +894,7 @@ replay_begin(struct engine *engine)
 	engine->life->replay = replay;
 	replay->engine = engine;
 	life_enter(engine, PHASE_REPLAY);
+	engine->reason[0] = '\0';
 	replay->record = 0;
 	read_logs(replay);
 }

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 from iraid.control import model
 from iraid.control.units import format_size, percent_done
-from iraid.control.wording import describe
+from iraid.control.wording import describe, describe_replay
 from iraid.watch.verdict import Verdict
 
 PIPE_WIDTH = 100_000  # never reached: tables are as wide as their content
@@ -255,6 +255,7 @@ class Report:
             ("Parity", self._resync_long(volume)),
             ("Rebuild", self._rebuild_line(volume)),
             ("Scrub", self._scrub_line(volume)),
+            ("Write log", _log(volume)),
             ("LOST", _lost(volume)),
             ("Repaired", _repaired(volume)),
             ("Background", _rates(volume)),
@@ -398,6 +399,27 @@ def _remarks(volume: model.Volume) -> list[str]:
         if m.medium_errors
     ]
     return remarks
+
+
+def _log(volume: model.Volume) -> Styled | None:
+    """Where it matters: while members are out, at a start that replays it, and where it can't do its work."""
+    log = volume.log
+    if log.replay.step:
+        return Styled(f"it {describe_replay(log.replay)}", "yellow")
+    if log.given_up:
+        return Styled(
+            f"GIVEN UP: it could not be written; try it again: iraid set {volume.name} --log degraded", "red"
+        )
+    if log.open:
+        return Styled(f"writes are logged: {log.records} records, {format_size(log.bytes)} to replay after a crash")
+    if log.too_small and log.mode == "degraded":
+        return Styled("the members have too little room for it: writes are not logged", "yellow")
+    if volume.level not in (5, 6) or volume.state != "degraded" or not log.mode:
+        return None
+    if log.mode == "off":
+        return Styled("off: writes are not logged", "yellow")
+    why = f": {volume.regions.suspect} regions must be verified first" if volume.regions.suspect else ""
+    return Styled(f"writes are not logged yet{why}", "yellow")
 
 
 def _lost(volume: model.Volume) -> Styled | None:

@@ -199,6 +199,8 @@ def _all_lost(client: Client, name: str) -> list[model.Extent]:
 
 # --- settings ---
 
+_LOG_WORDS = {"off": "off, no write is logged", "degraded": "degraded, writes are logged while members are out"}
+
 
 @command(
     NAME,
@@ -209,20 +211,30 @@ def _all_lost(client: Client, name: str) -> list[model.Extent]:
         help="Lower limit, bytes a second of each member: also while initiators are busy.",
     ),
     click.option("--rate-max", type=SizeType(), metavar="SIZE", help="Upper limit, bytes a second of each member."),
-    examples="iraid set v0\niraid set v0 --rate-min 20M --rate-max 200M",
+    click.option(
+        "--log",
+        type=click.Choice(["off", "degraded"]),
+        help="Levels 5 and 6: log writes while members are out (degraded), or never (off).",
+    ),
+    examples="iraid set v0\niraid set v0 --rate-min 20M --rate-max 200M\niraid set v0 --log degraded",
 )
-def set_(client: Client, report: Report | None, name: str, rate_min: int | None, rate_max: int | None) -> None:
-    """Set the limits of resync, rebuild and scrub; without an option, show them.
+def set_(
+    client: Client, report: Report | None, name: str, rate_min: int | None, rate_max: int | None, log: str | None
+) -> None:
+    """Set the limits of resync, rebuild and scrub, and the write log; without an option, show them.
 
     Between the limits, background work yields to I/O of initiators.  A change applies at once, and after a restart.
+    --log degraded also tries a log again that was given up.
     """
-    rates = client.set_rates(name, rate_min, rate_max)
+    settings = client.change_settings(name, rate_min, rate_max, log)
     if report is None:
-        return print_json(model.to_json(rates))
+        return print_json(model.to_json(settings))
     report.line(
-        f"Background work of volume {name}: {format_size(rates.sync_rate_min_bytes)}/s to "
-        f"{format_size(rates.sync_rate_max_bytes)}/s of each member."
+        f"Background work of volume {name}: {format_size(settings.sync_rate_min_bytes)}/s to "
+        f"{format_size(settings.sync_rate_max_bytes)}/s of each member."
     )
+    if settings.log:
+        report.line(f"Write log of volume {name}: {_LOG_WORDS.get(settings.log, settings.log)}.")
 
 
 # --- wait ---

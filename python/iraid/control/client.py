@@ -120,9 +120,15 @@ class Client:
         )
         return self._ask(model.Probe, "volume.probe", parameters, duration_ms / 1000 + QUICK_SECONDS)
 
-    def set_rates(self, name: str, rate_min: int | None, rate_max: int | None) -> model.Rates:
-        parameters = _given({"name": name, "sync_rate_min_bytes": rate_min, "sync_rate_max_bytes": rate_max})
-        return self._ask(model.Rates, "volume.set", parameters)
+    def change_settings(
+        self, name: str, rate_min: int | None = None, rate_max: int | None = None, log: str | None = None
+    ) -> model.Settings:
+        """Without any, they are only asked for."""
+        parameters = {"name": name, "sync_rate_min_bytes": rate_min, "sync_rate_max_bytes": rate_max, "log": log}
+        return self._ask(model.Settings, "volume.set", _given(parameters))
+
+    def set_rates(self, name: str, rate_min: int | None, rate_max: int | None) -> model.Settings:
+        return self.change_settings(name, rate_min, rate_max)
 
     def fail(self, name: str, member: str) -> model.Changed:
         return self._ask(model.Changed, "member.fail", {"name": name, "member": member})

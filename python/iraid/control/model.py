@@ -124,10 +124,11 @@ class Deleted:
 
 
 @dataclass
-class Rates:
+class Settings:
     name: str
     sync_rate_min_bytes: int
     sync_rate_max_bytes: int
+    log: str = ""  # off, degraded; empty: the handler has no write log yet
 
 
 @dataclass
@@ -233,6 +234,28 @@ class Lost:
 
 
 @dataclass
+class Replay:
+    """What a start does with the write log that a crash left."""
+
+    step: str | None = None  # "is read", "is replayed", ...; null: there is nothing to do
+    done_chunks: int = 0
+    total_chunks: int = 0
+
+
+@dataclass
+class Log:
+    """The write log of levels 5 and 6."""
+
+    mode: str = ""  # off, degraded; empty: the handler has none yet
+    open: bool = False  # writes are logged now
+    given_up: bool = False  # it can't be written
+    too_small: bool = False  # members have too little room for it
+    records: int = 0  # since it was opened
+    bytes: int = 0  # that a start would replay now
+    replay: Replay = field(default_factory=Replay)
+
+
+@dataclass
 class Memory:
     buffer_bytes: int = 0
     buffer_bytes_max: int = 0
@@ -298,6 +321,7 @@ class Volume:
     requests_merged: int = 0
     sync_rate_min_bytes: int = 0
     sync_rate_max_bytes: int = 0
+    log: Log = field(default_factory=Log)
     members: list[Member] = field(default_factory=list)
     empty_roles: list[int] = field(default_factory=list)  # no device is there for them
 

@@ -127,6 +127,11 @@ METRICS: tuple[Definition, ...] = (
         "Reads of members that were not needed, because their rows were in memory.",
     ),
     _define("volume_medium_repaired_total", "counter", "volume", "Unreadable sectors that were rebuilt and rewritten."),
+    # the write log, of levels 5 and 6
+    _define("log_open", "gauge", "volume", "1: writes are logged; members are out."),
+    _define("log_given_up", "gauge", "volume", "1: the write log could not be written, and is not used."),
+    _define("log_bytes", "gauge", "volume", "Size of the records that a start would replay now."),
+    _define("log_records_total", "counter", "volume", "Records written since the log was opened."),
     # work in the background
     _define("work_pending", "gauge", "volume work", "1: there is work, running or waiting."),
     _define("work_running", "gauge", "volume work", "1: the work runs."),
@@ -321,6 +326,7 @@ def _add_volume(values: Values, view: VolumeView) -> None:
         return  # zeros would look like a restart of all counters
     _add_gauges(values, volume, labels)
     _add_counters(values, volume, labels)
+    _add_log(values, volume, labels)
     _add_work(values, volume, labels)
     if view.figures is not None and view.figures.started_ms:
         _add_figures(values, view.figures, labels)
@@ -348,6 +354,15 @@ def _add_counters(values: Values, volume: model.Volume, labels: list[str]) -> No
         values.add("volume_rows_written_total", [*labels, how.name], getattr(volume.rows, how.name))
     for name in ("requests_merged", "reads_reconstructed", "reads_hedged", "reads_saved", "medium_repaired"):
         values.add(f"volume_{name}_total", labels, getattr(volume, name))
+
+
+def _add_log(values: Values, volume: model.Volume, labels: list[str]) -> None:
+    if volume.level not in (5, 6):
+        return
+    values.add("log_open", labels, float(volume.log.open))
+    values.add("log_given_up", labels, float(volume.log.given_up))
+    values.add("log_bytes", labels, volume.log.bytes)
+    values.add("log_records_total", labels, volume.log.records)
 
 
 def is_pending(volume: model.Volume, work: str) -> bool:

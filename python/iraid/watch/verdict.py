@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from iraid.control import model
 from iraid.control.units import format_size
-from iraid.control.wording import describe
+from iraid.control.wording import describe, describe_replay
 
 # Exit status of `iraid status --health`: the worst of all volumes.
 GOOD, ATTENTION, FAILED = 0, 1, 2
@@ -50,6 +50,15 @@ def judge(volume: model.Volume, shared_spares: int = 0) -> Verdict:
             FAILED,
             f"I/O waits, because too many members are silent: {_named(_silent(volume))}",
             [f"iraid events {volume.name}", "iraid doctor"],
+        )
+    if volume.log.replay.step:
+        why = f"; {volume.reason}" if volume.reason else ""
+        return Verdict(
+            volume.name,
+            "WAITING",
+            ATTENTION,
+            f"the write log {describe_replay(volume.log.replay)}{why}",
+            [f"iraid status {volume.name}"],
         )
     if volume.state not in ("active", "degraded"):
         return Verdict(
@@ -241,6 +250,14 @@ def _troubles(volume: model.Volume) -> list[tuple[str, list[str]]]:
             (
                 f"{format_size(volume.lost.bytes)} are LOST in {volume.lost.extents} places",
                 [f"iraid lost {volume.name}"],
+            )
+        )
+    if volume.log.given_up:
+        found.append(
+            (
+                "the write log was GIVEN UP, because it could not be written: a crash of the gateway while members are "
+                "out may cost data",
+                [f"iraid events {volume.name}", f"iraid set {volume.name} --log degraded"],
             )
         )
     scrub = volume.scrub

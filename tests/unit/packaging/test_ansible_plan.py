@@ -34,6 +34,7 @@ def status(*members, state="active", **more):
         "members": rows,
         "sync_rate_min_bytes": 10 << 20,
         "sync_rate_max_bytes": 1 << 30,
+        "log": {"mode": "degraded", "open": False},
         "regions": {"region_bytes": 4 << 20},
     } | more
 
@@ -67,6 +68,28 @@ def test_a_volume_that_is_not_there_is_made_and_waited_for():
 def test_a_volume_that_is_as_wanted_has_no_actions():
     plan = plan_volume(wanted(C, A, B, chunk_bytes=65536, rate_min_bytes=10 << 20), status(A, B, C))
     assert (plan.actions, plan.warnings) == ([], [])
+
+
+@pytest.mark.parametrize(
+    "want, have, expected",
+    [
+        (None, {"mode": "off"}, []),
+        ("degraded", {"mode": "degraded"}, []),
+        ("off", {"mode": "degraded"}, ["set v0 --log off"]),
+        ("degraded", {"mode": "off"}, ["set v0 --log degraded"]),
+        ("degraded", None, ["set v0 --log degraded"]),
+    ],
+)
+def test_the_write_log_is_set_where_it_differs(want, have, expected):
+    assert commands(wanted(log=want), status(A, B, C, log=have)) == expected
+
+
+def test_rates_and_the_write_log_are_set_together_and_foreseen():
+    have, want = status(A, B, C), wanted(rate_max_bytes=1 << 20, log="off")
+    assert commands(want, have) == [f"set v0 --rate-max {1 << 20} --log off"]
+    assert describe(have, (want, plan_volume(want, have))) == describe(
+        status(A, B, C, sync_rate_max_bytes=1 << 20, log={"mode": "off"})
+    )
 
 
 def test_a_member_is_the_same_however_it_is_written():

@@ -132,6 +132,7 @@ def volume(**changes):
 
 
 def test_a_good_volume_has_no_problems():
+    assert problems([volume(log="degraded")]) == problems([volume(level=1, log=False)]) == []  # what YAML makes of off
     assert problems([volume(chunk="64K", rate_min="10M", rate_max="100M", chap={"user": "u", "secret": SECRET})]) == []
 
 
@@ -148,6 +149,8 @@ def test_a_good_volume_has_no_problems():
         ({"rate_min": "1K"}, ["rate_min", "1K", "64K"]),
         ({"level": 0, "spares": [MEMBERS[2]], "members": MEMBERS[:2]}, ["spares", "level 0"]),
         ({"settings": {"member": "x"}}, ["settings.member", "write members"]),
+        ({"settings": {"log": "off"}}, ["settings.log", "write log beside settings"]),
+        ({"level": 10, "log": "degraded"}, ["log", "degraded", "level 5 or 6", "level 10", "remove it"]),
         ({"initiator": "me"}, ["initiator", "'me'"]),
         ({"state": "absent"}, ["state", "destroys", "iraid_confirm_delete"]),
         ({"export": {"iqn": DISK}}, ["export.initiators", "no initiator may use"]),
@@ -458,6 +461,20 @@ def test_a_rate_is_set_once(handler):
         result = volume_module(rate_min="20M")
     assert result["changed"] is True
     assert ("volume.set", {"name": "v0", "sync_rate_min_bytes": 20 << 20}) in peer.calls
+
+
+def test_the_write_log_is_set_once(handler):
+    settings = {"name": "v0", "sync_rate_min_bytes": 20 << 20, "sync_rate_max_bytes": 1 << 30, "log": "off"}
+    with handler(volume_status=STATUS | {"log": {"mode": "degraded"}}, volume_set=settings) as peer:
+        result = volume_module(log="off")
+    assert result["changed"] is True
+    assert ("volume.set", {"name": "v0", "log": "off"}) in peer.calls
+
+
+def test_a_write_log_that_is_as_wanted_is_not_set(handler):
+    with handler(volume_status=STATUS | {"log": {"mode": "off"}}) as peer:
+        assert volume_module(log="off")["changed"] is False
+    assert "volume.set" not in [method for method, _ in peer.calls]
 
 
 def test_what_the_handler_says_is_handed_on_with_its_remedy(handler):

@@ -136,6 +136,7 @@ test_what_is_left_out_gets_its_default(void **state)
 	assert_int_equal(config.hedge_milliseconds, 500);
 	assert_int_equal(config.spare_wait_seconds, 60);
 	assert_int_equal(config.error_limit, 64);
+	assert_int_equal(config.log, LOG_MODE_DEGRADED);
 	assert_false(config.header_digest);
 	assert_true(config.enabled);
 	assert_string_equal(config.chap_file, "");
@@ -228,9 +229,32 @@ test_faults_are_refused_with_file_line_key_and_remedy(void **state)
 	refused("/etc/iraid/secrets/v0", "secrets/v0",
 		"FILE:12: chap_file: \"secrets/v0\" is not an absolute path");
 	refused("enabled = no", "header_digest = 2", "header_digest");
+	refused("enabled = no", "log = always",
+		"FILE:13: log: \"always\" is neither off nor degraded; write off or degraded");
+	refused("enabled = no", "log = yes", "FILE:13: log: \"yes\" is neither off nor degraded");
+	refused("enabled = no", "log = degraded off", "FILE:13: log: \"degraded off\" is neither");
+	refused("enabled = no", "log =", "FILE:13: log: it has no value");
 	for (int i = 0; i < SLOTS_MAX; i++)
 		sprintf(many + strlen(many), "member = h/iqn.x:a/%d\n", i);
 	refused("enabled = no", many, "one device more than a volume can have");
+}
+
+static void
+test_the_write_log_is_off_or_degraded(void **state)
+{
+	static const char *const off[] = { "off", "OFF", "no", "false", "0" };
+	struct volume_config config;
+	struct fault fault;
+	char text[8192];
+
+	for (size_t i = 0; i < sizeof(off) / sizeof(off[0]); i++) {
+		snprintf(text, sizeof(text), "%slog = %s\n", good, off[i]);
+		assert_int_equal(parse(text, strlen(text), &config, &fault), 0);
+		assert_int_equal(config.log, LOG_MODE_OFF);
+	}
+	snprintf(text, sizeof(text), "%sLog = Degraded\n", good);
+	assert_int_equal(parse(text, strlen(text), &config, &fault), 0);
+	assert_int_equal(config.log, LOG_MODE_DEGRADED);
 }
 
 static void
@@ -487,6 +511,7 @@ test_what_is_written_reads_back_and_is_roots_alone(void **state)
 	config.hedge_milliseconds = 0;
 	config.error_limit = 7;
 	config.header_digest = true;
+	config.log = LOG_MODE_OFF;
 	assert_int_equal(volume_config_write(&config, &fault), 0);
 	assert_int_equal(volume_config_read("v0", &again, &fault), 0);
 	assert_int_equal(again.give_up_seconds, 9);
@@ -494,6 +519,7 @@ test_what_is_written_reads_back_and_is_roots_alone(void **state)
 	assert_int_equal(again.hedge_milliseconds, 0);
 	assert_int_equal(again.error_limit, 7);
 	assert_true(again.header_digest);
+	assert_int_equal(again.log, LOG_MODE_OFF);
 	assert_int_equal(volume_config_delete("v0", &fault), 0);
 	assert_int_equal(volume_config_delete("v0", &fault), -ENOENT);
 	assert_int_equal(volume_config_delete("../v0", &fault), -EINVAL);
@@ -708,6 +734,7 @@ main(void)
 		cmocka_unit_test(test_the_sample_that_is_shipped_is_accepted),
 		cmocka_unit_test(test_what_is_left_out_gets_its_default),
 		cmocka_unit_test(test_faults_are_refused_with_file_line_key_and_remedy),
+		cmocka_unit_test(test_the_write_log_is_off_or_degraded),
 		cmocka_unit_test(test_a_file_with_a_nul_is_refused),
 		cmocka_unit_test(test_all_faults_of_a_file_are_found_at_once),
 		cmocka_unit_test(

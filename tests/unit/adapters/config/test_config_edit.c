@@ -137,6 +137,9 @@ test_a_key_that_was_nowhere_follows_the_last(void **state)
 	config.error_limit = 3;
 	must(volume_config_write(&config, &fault));
 	only_differs("100M\n", "100M\nerror_limit = 3\n");
+	config.log = LOG_MODE_OFF;
+	must(volume_config_write(&config, &fault));
+	only_differs("100M\n", "100M\nerror_limit = 3\nlog = off\n");
 }
 
 static void

@@ -261,6 +261,11 @@ test_values_that_cannot_be_are_refused_before_any_login(void **state)
 	refused(CALL("events", "{\"name\":\"a/b\"}"), 1, "invalid", "a/b");
 	refused(CALL("volume.set", "{\"name\":\"v\",\"sync_rate_max_bytes\":1}"), 1, "invalid",
 		"sync_rate_max_bytes");
+	refused(CALL("volume.set", "{\"name\":\"v\",\"log\":\"always\"}"), 1, "invalid",
+		"\"log\" is \"always\", neither off nor degraded");
+	refused(CALL("volume.set", "{\"name\":\"v\",\"log\":\"\"}"), 1, "invalid", "\"log\"");
+	refused(CALL("volume.set", "{\"name\":\"v\",\"log\":false}"), -32602, "params",
+		"\"log\" is not a string");
 	refused(CALL("discover", "{\"portal\":\"\"}"), 1, "invalid", "portal");
 	refused(CALL("discover", "{\"portal\":\"h:99999\"}"), 1, "invalid", "h:99999");
 	refused(CALL("examine", "{\"member\":\"h/iqn.x:a\"}"), 1, "invalid", "h/iqn.x:a");
@@ -372,6 +377,31 @@ test_rates_are_kept_in_the_file_whatever_else_was_edited_there(void **state)
 	assert_int_equal(config.sync_rate_max, 2097152);
 	assert_int_equal(config.sync_rate_min, 1048576);
 	assert_int_equal(config.give_up_seconds, 77);
+}
+
+static void
+test_the_write_log_is_kept_in_the_file_and_shown(void **state)
+{
+	struct volume_config config;
+	json_object *answer;
+	struct fault fault;
+
+	configure_v0();
+	answer = ask(CALL("volume.set", "{\"name\":\"v0\",\"log\":null}"));
+	assert_string_equal(json_object_get_string(at(at(answer, "result"), "log")), "degraded");
+	json_object_put(answer);
+	answer = ask(CALL("volume.set", "{\"name\":\"v0\",\"log\":\"off\"}"));
+	assert_string_equal(json_object_get_string(at(at(answer, "result"), "log")), "off");
+	json_object_put(answer);
+	assert_int_equal(volume_config_read("v0", &config, &fault), 0);
+	assert_int_equal(config.log, LOG_MODE_OFF);
+	json_object_put(ask(CALL("volume.set", "{\"name\":\"v0\","
+					       "\"sync_rate_max_bytes\":2097152}")));
+	answer = ask(CALL("volume.status", "{\"name\":\"v0\"}"));
+	answer = at(at(answer, "result"), "log");
+	assert_string_equal(json_object_get_string(at(answer, "mode")), "off");
+	assert_false(json_object_get_boolean(at(answer, "open")));
+	assert_null(at(at(answer, "replay"), "step"));
 }
 
 static void
@@ -503,6 +533,7 @@ main(void)
 		HOST_TEST(test_volumes_that_are_not_there_are_named),
 		HOST_TEST(test_what_needs_a_running_volume_says_so),
 		HOST_TEST(test_rates_are_kept_in_the_file_whatever_else_was_edited_there),
+		HOST_TEST(test_the_write_log_is_kept_in_the_file_and_shown),
 		HOST_TEST(test_events_say_what_was_done_and_where_to_go_on),
 		HOST_TEST(test_a_broken_file_is_shown_in_the_list_and_keeps_its_name_taken),
 		HOST_TEST(test_a_volume_that_does_not_run_shows_what_is_known),

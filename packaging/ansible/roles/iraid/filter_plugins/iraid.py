@@ -24,6 +24,7 @@ MEMBERS = {0: (2, 32), 1: (2, 4), 5: (3, 32), 6: (4, 32), 10: (3, 32)}
 DEVICES_MAX = 40
 CHUNK_MIN, CHUNK_MAX = 4096, 1 << 20
 RATE_MIN = 64 << 10
+LOG_LEVELS = (5, 6)
 # Keys of a volume's file that are not set there.
 OWN_KEYS = {
     "member": "the handler's: write members and spares",
@@ -32,6 +33,7 @@ OWN_KEYS = {
     "chap_file": "the role's: write chap beside settings",
     "sync_rate_min": "iraid set's: write rate_min beside settings",
     "sync_rate_max": "iraid set's: write rate_max beside settings",
+    "log": "iraid set's: write log beside settings",
 }
 
 
@@ -102,6 +104,8 @@ def _check_volume(where, volume, seen, problems):
         for number, device in enumerate(devices):
             _check_device(f"{where}.{key}[{number}]", device, seen, problems)
     _check_sizes(where, volume, problems)
+    if volume.get("log") == "degraded" and level not in LOG_LEVELS:
+        problems.append(f"{where}.log: degraded needs level 5 or 6, and this is level {level}: remove it")
     for key in volume.get("settings") or {}:
         if key in OWN_KEYS:
             problems.append(f"{where}.settings.{key}: that line of the file is {OWN_KEYS[key]}")

@@ -45,6 +45,10 @@ options:
   rate_max:
     description: Upper limit of resync, rebuild and scrub, bytes a second of each member.
     type: str
+  log:
+    description: When writes are logged on the members before they change rows; C(degraded) needs level 5 or 6.
+    type: str
+    choices: ["off", "degraded"]
   initiator:
     description: Initiator name for the login to the targets; at creation.
     type: str
@@ -130,6 +134,7 @@ ARGUMENTS = {
     "region_size": {"type": "str"},
     "rate_min": {"type": "str"},
     "rate_max": {"type": "str"},
+    "log": {"type": "str", "choices": ["off", "degraded"]},
     "initiator": {"type": "str"},
     "chap_file": {"type": "path"},
     "replace": {
@@ -162,6 +167,7 @@ def wanted(given):
         region_bytes=sizes["region_size"],
         rate_min_bytes=sizes["rate_min"],
         rate_max_bytes=sizes["rate_max"],
+        log=given["log"],
         replace=tuple((one["old"], one["new"]) for one in given["replace"]),
         grow=given["grow"],
         wait=given["wait"],

@@ -268,6 +268,7 @@ VOLUME_KEYS = [
     "requests_merged",
     "sync_rate_min_bytes",
     "sync_rate_max_bytes",
+    "log",
     "members",
     "empty_roles",
 ]

@@ -86,6 +86,8 @@ def in_turn(*answers):
             "volume.set",
             {"name": "v0", "sync_rate_min_bytes": 20 << 20, "sync_rate_max_bytes": 1 << 30},
         ),
+        (["set", "v0", "--log", "degraded"], "volume.set", {"name": "v0", "log": "degraded"}),
+        (["set", "v0", "--log", "off"], "volume.set", {"name": "v0", "log": "off"}),
         (["events"], "events", {"after": 0, "wait_seconds": 0}),
         (["events", "v0"], "events", {"name": "v0", "after": 0, "wait_seconds": 0}),
     ],
@@ -109,13 +111,28 @@ def test_each_command_asks_for_what_was_typed_and_nothing_else(iraid, arguments,
         "lost.list": {"extents": [], "more": False},
         "lost.accept": {"name": "v0", "accepted_bytes": 512},
         **QUIET,
-        "volume.set": {"name": "v0", "sync_rate_min_bytes": 1 << 20, "sync_rate_max_bytes": 1 << 30},
+        "volume.set": {"name": "v0", "sync_rate_min_bytes": 1 << 20, "sync_rate_max_bytes": 1 << 30, "log": "off"},
     }
     done = iraid(answers, *arguments)
     assert (done.status, done.calls, done.err) == (0, [(method, parameters)], "")
     again = iraid(answers, *arguments, "--json")
     assert again.calls == [(method, parameters)]
     assert isinstance(again.json(), dict)
+
+
+@pytest.mark.parametrize(
+    ("log", "line"),
+    [
+        ({"log": "degraded"}, "Write log of volume v0: degraded, writes are logged while members are out.\n"),
+        ({"log": "off"}, "Write log of volume v0: off, no write is logged.\n"),
+        ({"log": "of a later release"}, "Write log of volume v0: of a later release.\n"),
+        ({}, ""),
+    ],
+)
+def test_set_shows_the_write_log_that_the_handler_has(iraid, log, line):
+    rates = {"name": "v0", "sync_rate_min_bytes": 1 << 20, "sync_rate_max_bytes": 1 << 30}
+    shown = iraid({"volume.set": rates | log}, "set", "v0")
+    assert shown.out == f"Background work of volume v0: 1 MiB/s to 1 GiB/s of each member.\n{line}"
 
 
 @pytest.mark.parametrize(
@@ -146,6 +163,8 @@ def test_each_command_asks_for_what_was_typed_and_nothing_else(iraid, arguments,
         ["lost", "v0", "--accept"],
         ["lost", "v0", "--accept", "--json"],
         ["set", "v0", "--rate-min", "fast"],
+        ["set", "v0", "--log", "always"],
+        ["set", "v0", "--log"],
         ["wait", "v0", "--for", "nothing"],
         ["wait", "v0", "--timeout", "0"],
     ],

@@ -7,7 +7,7 @@ import sys
 
 import control_peer
 import pytest
-from control_peer import NO_SCRUB, member, running, volume, work
+from control_peer import NO_SCRUB, member, running, volume, work, write_log
 
 from iraid.cli.report import Report
 from iraid.control import model
@@ -196,6 +196,47 @@ REBUILDING = volume(
         member(6, role=None, state="out of date", reason="its place was taken"),
     ],
 )
+
+
+@pytest.mark.parametrize(
+    ("changes", "line"),
+    [
+        ({}, None),
+        ({"log": write_log(mode="off", too_small=True)}, None),
+        ({"state": "degraded", "level": 1, "log": write_log(mode="off")}, None),
+        ({"state": "degraded", "log": {}}, None),
+        (
+            {"state": "degraded", "log": write_log(open=True, records=1234, bytes=3 << 20)},
+            "writes are logged: 1234 records, 3 MiB to replay after a crash",
+        ),
+        ({"state": "degraded", "log": write_log()}, "writes are not logged yet"),
+        (
+            {"state": "degraded", "log": write_log(), "regions": {"total": 16, "suspect": 9}},
+            "writes are not logged yet: 9 regions must be verified first",
+        ),
+        ({"state": "degraded", "log": write_log(mode="off")}, "off: writes are not logged"),
+        (
+            {"log": write_log(given_up=True)},
+            "GIVEN UP: it could not be written; try it again: iraid set v0 --log degraded",
+        ),
+        ({"log": write_log(too_small=True)}, "the members have too little room for it: writes are not logged"),
+        (
+            {
+                "state": "assembling",
+                "log": write_log(replay={"step": "is replayed", "done_chunks": 120, "total_chunks": 400}),
+            },
+            "it is replayed, 120 of 400 chunks",
+        ),
+        (
+            {"state": "assembling", "log": write_log(replay={"step": "is read", "done_chunks": 0, "total_chunks": 0})},
+            "it is read",
+        ),
+    ],
+)
+def test_the_write_log_is_shown_when_it_matters(changes, line):
+    text = shown(io.StringIO(), lambda report: report.status(a_volume(**changes)))
+    found = re.search(r"^Write log +(.*)$", text, re.MULTILINE)
+    assert (found[1] if found else None) == line
 
 
 def test_members_show_how_far_they_are_and_what_is_wrong_with_them():

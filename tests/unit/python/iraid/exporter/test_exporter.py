@@ -19,7 +19,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from control_peer import IRAID, ROOT, ControlPeer, Failure, event, member, page, running, volume, work
+from control_peer import IRAID, ROOT, ControlPeer, Failure, event, member, page, running, volume, work, write_log
 from exporter_peer import STARTED_MS, answers, commands, session, stats
 from prometheus_client.exposition import generate_latest
 from prometheus_client.openmetrics import parser as openmetrics_parser
@@ -264,6 +264,15 @@ def test_each_member_that_may_be_lost_alone_counts_as_expendable(path, level, ou
         found = scraped(path)
     assert value(found, "volume_redundancy", volume="v0") == redundancy
     assert value(found, "volume_expendable_members", volume="v0") == expendable
+
+
+def test_the_write_log_is_told_of_levels_that_have_one(path):
+    log = write_log(open=True, given_up=True, records=1234, bytes=8192)
+    with ControlPeer(path, answers([volume(log=log), volume("copies", level=10, log=write_log(mode="off"))])):
+        found = scraped(path)
+    shown = ("log_open", "log_given_up", "log_records_total", "log_bytes")
+    assert [value(found, name, volume="v0") for name in shown] == [1, 1, 1234, 8192]
+    assert [value(found, name, volume="copies") for name in shown] == [None] * 4
 
 
 @pytest.mark.parametrize("state", ["suspended", "failed", "assembling", "stopped"])

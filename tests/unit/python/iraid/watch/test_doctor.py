@@ -7,7 +7,7 @@ import subprocess
 from copy import deepcopy
 
 import pytest
-from control_peer import ROOT, VERSION, ControlPeer, Failure, member, volume
+from control_peer import ROOT, VERSION, ControlPeer, Failure, member, volume, write_log
 from remedies import assert_parses
 
 from iraid.cli import main as cli
@@ -107,6 +107,10 @@ def test_a_healthy_gateway_is_told_that_it_is():
 
 def unit(name, **changes):
     return lambda f: f.units[name].update(changes)
+
+
+def with_log(**changes):
+    return lambda f: setattr(f.volumes[0], "log", model.read(model.Log, write_log(**changes)))
 
 
 def of_volume(**changes):
@@ -284,6 +288,20 @@ CASES = [
     ),
     (
         "redundancy",
+        with_log(too_small=True),
+        "warning",
+        "v0: its members have too little room for the write log",
+        "iraid set v0 --log off",
+    ),
+    (
+        "volumes",
+        with_log(given_up=True),
+        "warning",
+        "v0 is ATTENTION: the write log was GIVEN UP",
+        "iraid set v0 --log degraded",
+    ),
+    (
+        "redundancy",
         unit("iraid-scrub.timer", ActiveState="inactive"),
         "warning",
         "no volume is scrubbed regularly",
@@ -411,6 +429,12 @@ def test_volumes_that_could_not_be_asked_for_are_not_told_to_be_well():
     for name in ("volumes", "redundancy", "portals", "tuning"):
         assert grades[name] == ("unknown", "not looked at: the handler does not say which volumes there are: no memory")
     assert grades["handler"][0] == "bad"
+
+
+def test_a_log_that_is_switched_off_needs_no_room():
+    given = healthy()
+    with_log(mode="off", too_small=True)(given)
+    assert [one for one in doctor.examine(given) if one.grade != "ok"] == []
 
 
 def test_a_gateway_without_volumes_is_told_that_it_has_none():

@@ -4,7 +4,7 @@ import json
 
 import control_peer
 import pytest
-from control_peer import ControlPeer, member, running, volume, work
+from control_peer import ControlPeer, member, running, volume, work, write_log
 from remedies import assert_parses
 
 from iraid.cli import main as cli
@@ -140,6 +140,49 @@ CASES = {
         1,
         "no session with member 3",
         ["iraid events v0"],
+    ),
+    "the write log can't be written": (
+        {"log": write_log(given_up=True)},
+        "ATTENTION",
+        1,
+        "the write log was GIVEN UP",
+        ["iraid events v0", "iraid set v0 --log degraded"],
+    ),
+    "the write log can't be written, and it matters": (
+        {"state": "degraded", "members": [*OUT, SPARE], "log": write_log(given_up=True)},
+        "DEGRADED",
+        1,
+        "the write log was GIVEN UP, because it could not be written: a crash of the gateway",
+        ["iraid wait v0", "iraid events v0", "iraid set v0 --log degraded"],
+    ),
+    "the write log does its work": (
+        {"state": "degraded", "members": [*OUT, SPARE], "log": write_log(open=True, records=7, bytes=4096)},
+        "DEGRADED",
+        1,
+        "survives no further loss",
+        ["iraid wait v0"],
+    ),
+    "the write log is replayed": (
+        {
+            "state": "assembling",
+            "members": OUT,
+            "log": write_log(replay={"step": "is replayed", "done_chunks": 120, "total_chunks": 400}),
+        },
+        "WAITING",
+        1,
+        "the write log is replayed, 120 of 400 chunks",
+        ["iraid status v0"],
+    ),
+    "the write log can't be read": (
+        {
+            "state": "assembling",
+            "reason": "its write log was written by a later release",
+            "log": write_log(replay={"step": "can't be read", "done_chunks": 0, "total_chunks": 0}),
+        },
+        "WAITING",
+        1,
+        "the write log can't be read; its write log was written by a later release",
+        ["iraid status v0"],
     ),
     "waits": (
         {"state": "assembling", "members": members("in sync", "missing", "missing", "in sync"), "reason": ""},

@@ -30,6 +30,7 @@ class Wanted:
     region_bytes: int = None
     rate_min_bytes: int = None
     rate_max_bytes: int = None
+    log: str = None  # off, degraded
     replace: tuple = ()  # of (old, new)
     grow: bool = False
     wait: bool = False
@@ -75,7 +76,7 @@ def plan_volume(want, have):
     if stopped:
         plan.add(f"start volume {want.name}", "start", want.name)
     _plan_devices(want, have, plan)
-    _plan_rates(want, have, plan)
+    _plan_settings(want, have, plan)
     if want.grow:
         _plan_grow(want, have, plan)
     return plan
@@ -108,7 +109,7 @@ def _plan_create(want, plan):
     )
     # create returns before the volume is assembled; start waits for it, and exporting needs it.
     plan.add(f"start volume {want.name}", "start", want.name)
-    _plan_rates(want, {}, plan)
+    _plan_settings(want, {}, plan)
     if want.wait:
         plan.add(f"wait until volume {want.name} is in sync", "wait", want.name)
     if want.state == "stopped":
@@ -296,7 +297,7 @@ def _absent_text(want, absent, serving, risen):
     )
 
 
-def _plan_rates(want, have, plan):
+def _plan_settings(want, have, plan):
     options, words = [], []
     for option, key, wanted in (
         ("--rate-min", "sync_rate_min_bytes", want.rate_min_bytes),
@@ -305,8 +306,15 @@ def _plan_rates(want, have, plan):
         if wanted is not None and have.get(key) != wanted:
             options += [option, wanted]
             words.append(f"{option[2:]} {wanted}")
+    if want.log is not None and _log_of(have) != want.log:
+        options += ["--log", want.log]
+        words.append(f"log {want.log}")
     if options:
         plan.add(f"set {' and '.join(words)} of volume {want.name}", "set", want.name, *options)
+
+
+def _log_of(have):
+    return (have.get("log") or {}).get("mode")
 
 
 def _plan_grow(want, have, plan):
@@ -348,6 +356,7 @@ def describe(have, predicted=None):
             "spares": sorted(one["member"] for one in have.get("members", ()) if one.get("state") == "spare"),
             "sync_rate_min_bytes": have.get("sync_rate_min_bytes"),
             "sync_rate_max_bytes": have.get("sync_rate_max_bytes"),
+            "log": _log_of(have),
         }
     if predicted is None:
         return shown
@@ -375,7 +384,11 @@ def _predict(shown, want, plan):
             shown["spares"] = sorted([*shown["spares"], names.member(action.words[2])])
         if action.words[0] == "grow":
             shown["size_bytes"] = "what the members have grown to"
-    for key, value in (("sync_rate_min_bytes", want.rate_min_bytes), ("sync_rate_max_bytes", want.rate_max_bytes)):
+    for key, value in (
+        ("sync_rate_min_bytes", want.rate_min_bytes),
+        ("sync_rate_max_bytes", want.rate_max_bytes),
+        ("log", want.log),
+    ):
         if "set" in verbs and value is not None:
             shown[key] = value
     return shown
