@@ -157,6 +157,8 @@ replay_look_at_images(struct replay *replay)
 	const struct geometry *geometry = &replay->geometry;
 	struct superblock found, newest = { 0 };
 	uint32_t present = 0, doubts = 0;
+	bool logged = true;
+	uint64_t key = 0;
 	uint8_t flags[LAYOUT_REGIONS_PER_BLOCK];
 
 	for (int i = 0; i < replay->members.count; i++) {
@@ -169,6 +171,8 @@ replay_look_at_images(struct replay *replay)
 					 bytes + LAYOUT_SUPERBLOCK_B_OFFSET, &found,
 					 &reason) == SUPERBLOCK_OK,
 		       "member %d has no superblock any more: %s", i, reason);
+		logged &= found.log_key != 0 && (present == 0 || found.log_key == key);
+		key = found.log_key;
 		present |= 1u << found.role;
 		/* The newest may be on its writer alone, and then was never in force: what others
 		 * say of the same epoch may be what rules.
@@ -191,7 +195,10 @@ replay_look_at_images(struct replay *replay)
 		if (!(present & 1u << role) || newest.member_states[role] != MEMBER_IN_SYNC)
 			replay->untrusted |= 1u << role;
 	replay->doubtful = replay->untrusted | doubts;
-	replay->unknown |= replay->doubtful;
+	/* What was being written is in the write log, and all others know what it stands for. */
+	logged &= newest.log_proven || newest.log_roles == replay->untrusted;
+	if (!logged)
+		replay->unknown |= replay->doubtful;
 }
 
 /* --- is the record complete? --- */

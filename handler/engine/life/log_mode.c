@@ -1,12 +1,12 @@
 /* log_mode.c - opens and closes the write log (docs/design/write-log.md).
  *
- *	STEADY --> DRAINS --> FLUSHES --> RECORDS --> STEADY, with the log or without it
- *	                         `------> EMPTY: a place changes hands with the same superblocks
+ *	STEADY --> WARMS --> DRAINS --> FLUSHES --> RECORDS --> STEADY, with the log or without it
+ *	                                   `--> EMPTY: a place changes hands, superblocks stay
  *
- * A key in the superblocks says that every row fits, but for what a replay writes.  So it comes there
- * when nothing is being written and everything is flushed, and nothing is written until that is
- * durable.  It goes from there in the same way; and where the log can't go on, without a flush that
- * fails.
+ * A key in the superblocks says that every row fits, but for what a replay writes.  So it comes
+ * there when nothing is being written and everything is flushed, and nothing is written until that
+ * is durable.  It goes from there in the same way; and where the log can't go on, without a flush
+ * that fails.  What caches hold may take long to flush: that is done first, beside writes.
  */
 #include "internal.h"
 #include "log_mode.h"
@@ -26,8 +26,8 @@ is_broken(const struct engine *engine)
 	return engine->write_log->failed || engine->write_log->spoiled;
 }
 
-/* All that is suspect is on record as lost, or is what the others make of it by definition; and that
- * stays so if nothing goes wrong.
+/* All that is suspect is on record as lost, or is what the others make of it by definition; and
+ * that stays so if nothing goes wrong.
  */
 static bool
 is_all_known(const struct engine *engine)
@@ -91,13 +91,46 @@ has_reason(const struct engine *engine)
 }
 
 static void
+begin_flush(struct engine *engine, void (*done)(struct flush_waiter *waiter, int result))
+{
+	struct write_log *log = engine->write_log;
+
+	log->step_flush = (struct flush_waiter){ .done = done, .since_ms = engine->now_ms };
+	list_init(&log->step_flush.node);
+	log->step_proven = engine->intent.suspect_count == 0;
+	log->step_doubts = engine->intent.doubts;
+	if (MUTANT(LOG_OPENED_UNFLUSHED))
+		done(&log->step_flush, 0);
+	else
+		flush_join(engine, &log->step_flush);
+}
+
+static void
+warmed(struct flush_waiter *waiter, int result)
+{
+	struct write_log *log = list_entry(waiter, struct write_log, step_flush);
+
+	if (log->step != LOG_WARMS)
+		return;
+	if (result != 0 && !is_broken(log->engine))
+		call_off(log->engine);
+	else
+		enter(log->engine, LOG_DRAINS);
+}
+
+static void
 begin_change(struct engine *engine)
 {
 	struct write_log *log = engine->write_log;
 
-	if (is_broken(engine) && log->failed)
+	if (log->failed)
 		log->given_up = true;
-	enter(engine, LOG_DRAINS);
+	if (is_broken(engine)) {
+		enter(engine, LOG_DRAINS);
+		return;
+	}
+	enter(engine, LOG_WARMS);
+	begin_flush(engine, warmed);
 }
 
 /* --- DRAINS, FLUSHES --- */
@@ -125,21 +158,6 @@ step_flushed(struct flush_waiter *waiter, int result)
 	write_log_say(engine, closes ? 0 : engine->missing, write_log_stayed_proven(engine));
 	log->record = metadata_commit(engine);
 	enter(engine, LOG_RECORDS);
-}
-
-static void
-begin_flush(struct engine *engine, void (*done)(struct flush_waiter *waiter, int result))
-{
-	struct write_log *log = engine->write_log;
-
-	log->step_flush = (struct flush_waiter){ .done = done, .since_ms = engine->now_ms };
-	list_init(&log->step_flush.node);
-	log->step_proven = engine->intent.suspect_count == 0;
-	log->step_doubts = engine->intent.doubts;
-	if (MUTANT(LOG_OPENED_UNFLUSHED))
-		done(&log->step_flush, 0);
-	else
-		flush_join(engine, &log->step_flush);
 }
 
 static void
@@ -249,6 +267,7 @@ log_mode_run(struct engine *engine)
 		if (is_drained(engine))
 			flush_all(engine);
 		return;
+	case LOG_WARMS:
 	case LOG_FLUSHES:
 		return;
 	case LOG_EMPTY:

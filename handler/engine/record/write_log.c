@@ -411,8 +411,8 @@ write_log_part_bytes(const struct engine *engine)
 	       LOG_BLOCK_BYTES;
 }
 
-/* Whole parts that fit into one record, in the order in which they came.  take: they are copied into
- * it, and belong to it; else only their bytes are counted.
+/* Whole parts that fit into one record, in the order in which they came.  take: they are copied
+ * into it, and belong to it; else only their bytes are counted.
  */
 static int
 collect(struct engine *engine, struct record_io *record, struct log_piece *pieces, uint32_t *bytes,
@@ -687,8 +687,8 @@ segments_used(const struct engine *engine)
 	return most > 0 && most < segments ? most : segments;
 }
 
-/* What one operation may take: half of the room, where one segment of each is kept free, however many
- * members are out.
+/* What one operation may take: half of the room, where one segment of each is kept free, however
+ * many members are out.
  */
 static uint64_t
 room_bytes(const struct engine *engine)
@@ -815,7 +815,7 @@ write_log_holds(const struct engine *engine)
 
 	if (MUTANT(WRITTEN_WHILE_LOG_OPENS))
 		return false;
-	return log->step != LOG_STEADY || (log->on && (log->failed || log->spoiled));
+	return log->step > LOG_WARMS || (log->on && (log->failed || log->spoiled));
 }
 
 bool

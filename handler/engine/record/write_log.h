@@ -5,7 +5,7 @@
  *	operation --> waiting --> record, on f + 1 - m members, durable --> rows --> flushed --> the tail
  *
  * An opening of the log has a key, which is in the superblocks, and records from 1 on.  Who opens and
- * closes it: life/log_mode.c.  While that is under way no write of a row begins.
+ * closes it: life/log_mode.c.  While that is under way, from LOG_DRAINS on, no write of a row begins.
  */
 #ifndef IRAID_ENGINE_WRITE_LOG_H
 #define IRAID_ENGINE_WRITE_LOG_H
@@ -60,6 +60,7 @@ struct record_io {
 /* How the opening changes (life/log_mode.c). */
 enum log_step {
 	LOG_STEADY,
+	LOG_WARMS,   /* what is in caches is flushed, beside writes */
 	LOG_DRAINS,  /* writes end */
 	LOG_FLUSHES, /* and are flushed */
 	LOG_EMPTY,   /* a place may change hands now */
@@ -131,8 +132,8 @@ int write_log_prepare(struct engine *engine); /* memory: 0 or -ENOMEM */
 void write_log_open(struct engine *engine);
 void write_log_close(struct engine *engine);
 bool write_log_idle(const struct engine *engine); /* no record is under way */
-/* A new opening, or none (missing 0), is in the superblocks that are written from now on.  proven: no
- * row is suspect, and that is flushed.
+/* A new opening, or none (missing 0), is in the superblocks that are written from now on.  proven:
+ * no row is suspect, and that is flushed.
  */
 void write_log_say(struct engine *engine, uint32_t missing, bool proven);
 
