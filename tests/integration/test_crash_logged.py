@@ -77,7 +77,7 @@ def test_without_the_log_something_is_unreadable(gateway: Gateway, farm: TargetF
     gateway.configure("v0", log="off")
     shadow = Shadow(reader.size)
     with gateway.serve("v0") as volume:
-        handle = volume.connect()
+        volume.connect()
         farm.kill(1)
         wait_until(lambda: volume.status()["state"] == "degraded", "the volume to do without the member")
         crash_under_load(volume, shadow, 3, (0, reader.size // 2 // MIB * MIB))

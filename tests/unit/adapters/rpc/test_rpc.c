@@ -383,7 +383,7 @@ static void
 test_the_write_log_is_kept_in_the_file_and_shown(void **state)
 {
 	struct volume_config config;
-	json_object *answer;
+	json_object *answer, *log;
 	struct fault fault;
 
 	configure_v0();
@@ -398,10 +398,11 @@ test_the_write_log_is_kept_in_the_file_and_shown(void **state)
 	json_object_put(ask(CALL("volume.set", "{\"name\":\"v0\","
 					       "\"sync_rate_max_bytes\":2097152}")));
 	answer = ask(CALL("volume.status", "{\"name\":\"v0\"}"));
-	answer = at(at(answer, "result"), "log");
-	assert_string_equal(json_object_get_string(at(answer, "mode")), "off");
-	assert_false(json_object_get_boolean(at(answer, "open")));
-	assert_null(at(at(answer, "replay"), "step"));
+	log = at(at(answer, "result"), "log");
+	assert_string_equal(json_object_get_string(at(log, "mode")), "off");
+	assert_false(json_object_get_boolean(at(log, "open")));
+	assert_null(at(at(log, "replay"), "step"));
+	json_object_put(answer);
 }
 
 static void
