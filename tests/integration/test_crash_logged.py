@@ -67,7 +67,9 @@ def test_nothing_is_unreadable_after_a_crash_while_a_member_is_out(
         handle = volume.connect()
         lost.append(len(unreadable_chunks(handle, shadow, reader)))
         shadow.check_and_settle(read_all(handle))
-    figure(f"level {level}, chunk {chunk}, life {seed}: chunks that are unreadable after each of three crashes", str(lost))
+    figure(
+        f"level {level}, chunk {chunk}, life {seed}: chunks that are unreadable after each of three crashes", str(lost)
+    )
     assert lost == [0, 0, 0]
 
 

@@ -407,9 +407,7 @@ def _log(volume: model.Volume) -> Styled | None:
     if log.replay.step:
         return Styled(f"it {describe_replay(log.replay)}", "yellow")
     if log.given_up:
-        return Styled(
-            f"GIVEN UP: it could not be written; try it again: iraid set {volume.name} --log degraded", "red"
-        )
+        return Styled(f"GIVEN UP: it could not be written; try it again: iraid set {volume.name} --log degraded", "red")
     if log.open:
         return Styled(f"writes are logged: {log.records} records, {format_size(log.bytes)} to replay after a crash")
     if log.too_small and log.mode == "degraded":
