@@ -1,12 +1,15 @@
 /* log_mode.c - opens and closes the write log (docs/design/write-log.md).
  *
- *	STEADY --> WARMS --> DRAINS --> FLUSHES --> RECORDS --> STEADY, with the log or without it
- *	                                   `--> EMPTY: a place changes hands, superblocks stay
+ *	STEADY [--> WARMS] --> DRAINS --> FLUSHES --> RECORDS --> STEADY, with the log or without it
+ *	                                     `--> EMPTY: a place changes hands, superblocks stay
  *
  * A key in the superblocks says that every row fits, but for what a replay writes.  So it comes
  * there when nothing is being written and everything is flushed, and nothing is written until that
  * is durable.  It goes from there in the same way; and where the log can't go on, without a flush
- * that fails.  What caches hold may take long to flush: that is done first, beside writes.
+ * that fails.
+ *
+ * What caches hold may take long to flush: before the log is opened that is done first, beside
+ * writes.  With the log open they hold little; and why it closes may be that rows don't fit.
  */
 #include "internal.h"
 #include "log_mode.h"
@@ -112,7 +115,7 @@ warmed(struct flush_waiter *waiter, int result)
 
 	if (log->step != LOG_WARMS)
 		return;
-	if (result != 0 && !is_broken(log->engine))
+	if (result != 0)
 		call_off(log->engine);
 	else
 		enter(log->engine, LOG_DRAINS);
@@ -125,7 +128,7 @@ begin_change(struct engine *engine)
 
 	if (log->failed)
 		log->given_up = true;
-	if (is_broken(engine)) {
+	if (log->on) {
 		enter(engine, LOG_DRAINS);
 		return;
 	}

@@ -60,7 +60,7 @@ struct record_io {
 /* How the opening changes (life/log_mode.c). */
 enum log_step {
 	LOG_STEADY,
-	LOG_WARMS,   /* what is in caches is flushed, beside writes */
+	LOG_WARMS,   /* not open: what is in caches is flushed, beside writes */
 	LOG_DRAINS,  /* writes end */
 	LOG_FLUSHES, /* and are flushed */
 	LOG_EMPTY,   /* a place may change hands now */
