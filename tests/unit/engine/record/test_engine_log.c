@@ -421,6 +421,34 @@ test_the_tail_passes_nothing_that_was_written_while_a_flush_was_under_way(void *
 	}
 }
 
+/* A cache that flushes slowly does not hold writes while the log is to be opened. */
+static void
+test_writes_go_on_while_caches_are_flushed_for_the_log(void **state)
+{
+	struct world world;
+	struct rig *rig = &world.rig;
+
+	(void)state;
+	begin(&world, 5, 4, 16384, 190);
+	set_caches(rig, true);
+	rig_start_active(rig);
+	submit_everywhere(rig, REQUEST_WRITE, 128, 128);
+	rig_drain(rig);
+	rig_wait_for_resync(rig);
+	world.taps[2].judge = judge_slow_flushes;
+	fake_member_cut(&rig->members[3], false);
+	assert_true(rig_wait(rig, VOLUME_DEGRADED, 20000));
+	wait_for_held(&world, 1);
+	rig_submit(rig, REQUEST_WRITE, 133, 9, false);
+	rig_drain(rig);
+	assert_int_equal(world.taps[2].held_count, 1);
+	assert_false(is_open(rig));
+	world.taps[2].judge = judge;
+	tap_let_go(&world.taps[2]);
+	wait_until(rig, is_open);
+	end(&world);
+}
+
 /* What a resync proves after the log was opened is known of whoever goes next. */
 static void
 test_superblocks_say_when_all_rows_are_proven(void **state)
@@ -488,6 +516,7 @@ main(void)
 			test_a_record_is_needed_as_long_as_a_cache_may_have_taken_its_rows_along),
 		cmocka_unit_test(
 			test_the_tail_passes_nothing_that_was_written_while_a_flush_was_under_way),
+		cmocka_unit_test(test_writes_go_on_while_caches_are_flushed_for_the_log),
 		cmocka_unit_test(test_superblocks_say_when_all_rows_are_proven),
 		cmocka_unit_test(test_a_record_is_on_enough_members_before_it_is_replayed),
 	};
