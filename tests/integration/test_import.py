@@ -83,7 +83,7 @@ def test_another_gateway_imports_and_takes_over(make_gateway: Callable[[], Gatew
 
     done = second.must("import", *farm.members()[:4])
     assert "--take-over" in done.out
-    refused = second.iraid("start", "v0", "--timeout", "5")
+    refused = second.iraid("start", "v0", "--timeout", "30")
     assert refused.status == 1 and "take-over" in refused.err
     assert "active" in second.must("start", "v0", "--take-over").out
     second.must("stop", "v0")
