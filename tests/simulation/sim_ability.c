@@ -71,7 +71,7 @@ struct ability abilities[ABILITIES] = {
 	[ABILITY_HALVES] = { "halves", 8, true,
 			     "a gateway that dies again and again, and finds other members each "
 			     "time" },
-	[ABILITY_LOG] = { "log", 2, true, "writes are logged while members are out" },
+	[ABILITY_LOG] = { "log", 2, true, "writes are logged while members are out, or always" },
 };
 
 uint64_t

@@ -1,4 +1,4 @@
-/* sim_log.c - members are out, and the gateway dies while it logs what it writes.
+/* sim_log.c - members are out, or go with it, and the gateway dies while it logs what it writes.
  *
  *	logged		members go, and stay away; rows are written, and the log is full now and then; the gateway dies, some
  *			lose their caches, on level 6 perhaps another one goes; it is started, may die while it
@@ -22,8 +22,14 @@ static bool
 is_logging(struct sim *sim)
 {
 	sim_look(sim);
-	return sim->running_seen && sim->status.state == VOLUME_DEGRADED &&
+	return sim->running_seen && sim->status.state != VOLUME_SUSPENDED &&
 	       ((engine_where(sim->engine) >> WHERE_LOGS) & 1);
+}
+
+static bool
+is_always(const struct sim *sim)
+{
+	return sim->engine_options.log == LOG_MODE_ALWAYS;
 }
 
 static int
@@ -109,14 +115,14 @@ log_strike(struct sim *sim, uint64_t *random)
 	former_kill(sim);
 	sim_trace(sim, "FAULT %s", fault_names[FAULT_LOGGED]);
 	sim->steer.on = false;
-	for (uint64_t count = random_between(random, 1, 2); count > 0; count--)
+	for (uint64_t count = random_between(random, is_always(sim) ? 0 : 1, 2); count > 0; count--)
 		send_away(sim, random);
 	load_small_write(sim, random);
 	if (sim_wait(sim, is_logging, OPENS_US))
 		write_some(sim, random);
 	for (uint64_t rounds = random_between(random, 1, ROUNDS_MAX); rounds > 0; rounds--) {
 		die(sim, random);
-		if (random_once_in(random, 3))
+		if (random_once_in(random, is_always(sim) ? 2 : 3))
 			send_away(sim, random);
 		sim_start(sim);
 		if (random_once_in(random, 3)) {

@@ -212,6 +212,8 @@ log_mode_name(enum log_mode mode)
 		return "off";
 	case LOG_MODE_DEGRADED:
 		return "degraded";
+	case LOG_MODE_ALWAYS:
+		return "always";
 	}
 	return "";
 }
@@ -219,7 +221,7 @@ log_mode_name(enum log_mode mode)
 bool
 log_mode_parse(const char *text, enum log_mode *out)
 {
-	static const enum log_mode modes[] = { LOG_MODE_OFF, LOG_MODE_DEGRADED };
+	static const enum log_mode modes[] = { LOG_MODE_OFF, LOG_MODE_DEGRADED, LOG_MODE_ALWAYS };
 
 	for (size_t i = 0; i < sizeof(modes) / sizeof(modes[0]); i++) {
 		if (strcasecmp(text, log_mode_name(modes[i])) == 0) {
@@ -238,7 +240,8 @@ read_log(const char *text, enum log_mode *out, struct config_fault *fault)
 	if (log_mode_parse(text, out))
 		return true;
 	if (!parse_bool(text, &yes) || yes)
-		return wrong(fault, "write off or degraded", text, "is neither off nor degraded");
+		return wrong(fault, "write off, degraded or always", text,
+			     "is none of off, degraded and always");
 	*out = LOG_MODE_OFF; /* YAML takes off for no, and hands that on */
 	return true;
 }

@@ -92,6 +92,7 @@ struct engine_request {
 enum log_mode {
 	LOG_MODE_OFF,
 	LOG_MODE_DEGRADED, /* while members are out; levels 5 and 6 */
+	LOG_MODE_ALWAYS,
 };
 
 struct engine_options {

@@ -42,9 +42,8 @@ is_all_known(const struct engine *engine)
 bool
 log_mode_wanted(const struct engine *engine)
 {
-	return engine->options.log == LOG_MODE_DEGRADED && engine_has_parity(engine) &&
-	       engine->missing != 0 && is_all_known(engine) && !engine->write_log->given_up &&
-	       write_log_fits(engine);
+	return write_log_wanted(engine, engine->missing) && is_all_known(engine) &&
+	       !engine->write_log->given_up && write_log_fits(engine);
 }
 
 static bool
@@ -158,7 +157,7 @@ step_flushed(struct flush_waiter *waiter, int result)
 		call_off(engine);
 		return;
 	}
-	write_log_say(engine, closes ? 0 : engine->missing, write_log_stayed_proven(engine));
+	write_log_say(engine, !closes, engine->missing, write_log_stayed_proven(engine));
 	log->record = metadata_commit(engine);
 	enter(engine, LOG_RECORDS);
 }
@@ -204,7 +203,10 @@ opened(struct engine *engine)
 	write_log_open(engine);
 	if (!was_on)
 		engine_event(engine, EVENT_LOG_OPENED, LOG_NOTICE, NULL,
-			     "the write log is open: writes are logged while members are out");
+			     engine->options.log == LOG_MODE_ALWAYS
+				     ? "the write log is open"
+				     : "the write log is open: writes are logged while members are "
+				       "out");
 }
 
 static bool

@@ -4,7 +4,9 @@
 
 #include "engine/core/core.h"
 
-/* Writes are to be logged: members are out, and it is known what they held. */
+/* Writes are to be logged: members are out, or it is always so; and it is known what every member
+ * holds, or held.
+ */
 bool log_mode_wanted(const struct engine *engine);
 void log_mode_run(struct engine *engine);
 uint64_t log_mode_deadline(const struct engine *engine);

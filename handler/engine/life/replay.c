@@ -748,10 +748,8 @@ finish(struct replay *replay)
 
 	if (replay->hole == NULL && replay->refused_count <= REFUSED_MAX && !is_any_forced(engine))
 		rows_fit(replay);
-	write_log_say(engine,
-		      log_mode_wanted(engine) && write_log_prepare(engine) == 0 ? engine->missing
-										: 0,
-		      engine->intent.suspect_count == 0);
+	write_log_say(engine, log_mode_wanted(engine) && write_log_prepare(engine) == 0,
+		      engine->missing, engine->intent.suspect_count == 0);
 	replay->record = metadata_commit(engine);
 	enter(replay, REPLAY_DONE);
 	if (replay->hole == NULL)

@@ -106,7 +106,7 @@ begin_last_superblocks(struct engine *engine)
 {
 	engine->record.clean = engine->life->stop_clean;
 	if (engine->life->stop_clean) /* else the next start replays it */
-		write_log_say(engine, 0, false);
+		write_log_say(engine, false, 0, false);
 	engine->record.owner[0] = '\0';
 	metadata_commit(engine);
 	life_enter(engine, PHASE_LAST_SUPERBLOCKS);

@@ -664,16 +664,24 @@ new_key(struct engine *engine)
 	return key;
 }
 
+bool
+write_log_wanted(const struct engine *engine, uint32_t missing)
+{
+	return engine_has_parity(engine) &&
+	       (engine->options.log == LOG_MODE_ALWAYS ||
+		(engine->options.log == LOG_MODE_DEGRADED && missing != 0));
+}
+
 void
-write_log_say(struct engine *engine, uint32_t missing, bool proven)
+write_log_say(struct engine *engine, bool open, uint32_t missing, bool proven)
 {
 	struct superblock *record = &engine->record;
 
-	record->log_key = missing != 0 ? new_key(engine) : 0;
-	record->log_roles = missing;
-	record->log_proven = missing != 0 && proven;
+	record->log_key = open ? new_key(engine) : 0;
+	record->log_roles = open ? missing : 0;
+	record->log_proven = open && proven;
 	record->features_incompat &= ~LAYOUT_INCOMPAT_LOG;
-	if (missing != 0)
+	if (open)
 		record->features_incompat |= LAYOUT_INCOMPAT_LOG;
 }
 
@@ -699,7 +707,7 @@ room_bytes(const struct engine *engine)
 	const uint64_t segments = segments_used(engine);
 	uint64_t least = UINT64_MAX;
 
-	for (unsigned int missing = 1; missing <= geometry->redundancy; missing++) {
+	for (unsigned int missing = 0; missing <= geometry->redundancy; missing++) {
 		const uint64_t room = (geometry->members - missing) * (segments - 1) *
 				      segment_bytes / 2 / (geometry->redundancy + 1 - missing);
 
@@ -853,7 +861,8 @@ write_log_moves(struct engine *engine, uint32_t missing)
 		return; /* there is none */
 	log->moving = true;
 	log->step = LOG_RECORDS;
-	write_log_say(engine, missing, write_log_stayed_proven(engine));
+	write_log_say(engine, write_log_wanted(engine, missing), missing,
+		      write_log_stayed_proven(engine));
 }
 
 void

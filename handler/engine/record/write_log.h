@@ -132,10 +132,12 @@ int write_log_prepare(struct engine *engine); /* memory: 0 or -ENOMEM */
 void write_log_open(struct engine *engine);
 void write_log_close(struct engine *engine);
 bool write_log_idle(const struct engine *engine); /* no record is under way */
-/* A new opening, or none (missing 0), is in the superblocks that are written from now on.  proven:
- * no row is suspect, and that is flushed.
+/* A new opening, or none, is in the superblocks that are written from now on.  missing: roles that
+ * are; proven: no row is suspect, and that is flushed.
  */
-void write_log_say(struct engine *engine, uint32_t missing, bool proven);
+void write_log_say(struct engine *engine, bool open, uint32_t missing, bool proven);
+/* So many members are missing: the volume is to have a log. */
+bool write_log_wanted(const struct engine *engine, uint32_t missing);
 
 /* --- operations --- */
 
