@@ -95,7 +95,7 @@ piece_fault(const struct log_piece *piece, const struct geometry *geometry)
 
 	if (piece->kind == LOG_PIECE_ZERO_ROWS)
 		return zero_rows_fault(piece, geometry);
-	if (piece->kind != LOG_PIECE_WRITTEN && piece->kind != LOG_PIECE_KNOWN)
+	if (piece->kind != LOG_PIECE_WRITTEN && piece->kind != LOG_PIECE_PENDING)
 		return "a piece is of no known kind";
 	if (piece->row >= geometry->rows)
 		return "a piece lies behind the last row";
@@ -110,8 +110,8 @@ piece_fault(const struct log_piece *piece, const struct geometry *geometry)
 	position = geometry_position(geometry, piece->row, piece->role);
 	if (position < 0)
 		return "a piece is for a role that has no part in its row";
-	if (piece->kind == LOG_PIECE_KNOWN && position >= geometry->data_chunks)
-		return "a piece says what redundancy is known to be";
+	if (piece->kind == LOG_PIECE_PENDING && position >= geometry->data_chunks)
+		return "a piece says what redundancy is to be";
 	return NULL;
 }
 

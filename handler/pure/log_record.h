@@ -27,10 +27,10 @@
 enum log_piece_kind {
 	/* what the role's chunk is to hold: data, P or Q */
 	LOG_PIECE_WRITTEN = 1,
-	/* What the data chunk of a role that is out holds.  The others' data may be of before or
-	 * after the write: either will do, and the redundancy is made anew from it and this.
+	/* What the role's data chunk is to hold.  Nothing of it is in the row yet: its redundancy is
+	 * not made before a later record has it as written.
 	 */
-	LOG_PIECE_KNOWN = 2,
+	LOG_PIECE_PENDING = 2,
 	/* Whole rows of zeros, data, P and Q: column_bytes of them from `row` on (and in no payload);
 	 * length and role are 0.
 	 */

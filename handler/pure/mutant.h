@@ -1141,7 +1141,33 @@
 	  "what was logged before a record that is gone is written over what that one had written")	\
 	X(REPLAY_NEWEST_UNASKED, "replay-newest-unasked", 18,					\
 	  "test_log_replay: test_what_could_not_be_read_may_be_the_newest_record",		\
-	  "a newest record in blocks that can't be read is taken for one that was torn")
+	  "a newest record in blocks that can't be read is taken for one that was torn")	\
+	X(MENDED_UNLOGGED, "mended-unlogged", 18,					\
+	  "test_engine_log: test_a_row_that_is_mended_is_logged",				\
+	  "a row is mended, more than one chunk of it, beside the log")			\
+	X(FAILED_RECORD_STAYS, "failed-record-stays", 18,					\
+	  "test_engine_log: test_what_failed_is_not_replayed_on_those_who_have_no_mark_of_it",	\
+	  "a record is replayed whose write failed, and whose regions are not marked any more")	\
+	X(HELD_ACKED_EARLY, "held-acked-early", 18, "level 5",				\
+	  "a small write is acknowledged before its record is durable")			\
+	X(HELD_KEPT_BRIEFLY, "held-kept-briefly", 18, "level 5",				\
+	  "the tail passes records that were acknowledged and are in no row")			\
+	X(HELD_UNFLUSHED, "held-unflushed", 18,					\
+	  "test_write_back: test_what_the_log_has_acknowledged_outlives_caches",	\
+	  "what was acknowledged by the log is dropped when its row has it in a cache")	\
+	X(HELD_READ_EARLY, "held-read-early", 18,					\
+	  "test_write_back: test_nobody_reads_what_is_in_no_durable_record",	\
+	  "a read sees what is in no durable record and no row")				\
+	X(HELD_DROPPED, "held-dropped", 18,					\
+	  "test_write_back: test_a_log_is_closed_when_all_that_it_has_acknowledged_is_in_its_row",	\
+	  "the log is closed while what it has acknowledged is in no row")			\
+	X(HELD_UNDOUBTED, "held-undoubted", 18,					\
+	  "test_write_back: test_rows_that_a_broken_log_was_written_to_are_not_believed",	\
+	  "what a broken log holds is written to rows that superblocks call proven")		\
+	X(PENDING_OVER_WRITTEN, "pending-over-written", 18, "level 5",			\
+	  "what was acknowledged is written over what its row got later")			\
+	X(PENDING_FORGOTTEN, "pending-forgotten", 18, "level 5",				\
+	  "a start forgets what was acknowledged and is in no row")
 /* clang-format on */
 
 enum mutant {

@@ -23,6 +23,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* A small write comes to its row within a second, and what that takes. */
+#define HELD_US (3ull * 1000000)
+
 /* --- arithmetic --- */
 
 uint32_t
@@ -537,6 +540,22 @@ oracle_wiped(struct sim *sim, int role)
 		judge_region(sim, region);
 }
 
+/* What was acknowledged lately may be in the log only, and with more members than the level bears that
+ * may go.
+ */
+static void
+forget_held(const struct sim *sim, struct forced_start *start)
+{
+	const uint64_t row_sectors = geometry_row_bytes(&sim->geometry) / PATTERN_SECTOR;
+
+	if (sim->engine_options.log != LOG_MODE_ALWAYS)
+		return;
+	for (uint64_t row = 0; row < sim->rows; row++)
+		if (sim->written_us[row] + HELD_US >= sim->schedule.now_us)
+			memset(start->floor + row_begin(sim, row), 0,
+			       row_sectors * sizeof(*start->floor));
+}
+
 void
 oracle_before_force(struct sim *sim, struct forced_start *start)
 {
@@ -549,6 +568,7 @@ oracle_before_force(struct sim *sim, struct forced_start *start)
 	memcpy(start->raw, sim->raw, sim->rows * sizeof(*start->raw));
 	start->left_us = sim->schedule.now_us;
 	memcpy(start->floor, sim->floor, sim->sectors * sizeof(*start->floor));
+	forget_held(sim, start);
 	for (uint32_t region = 0; region < regions(sim); region++)
 		start->open[region] = region_is_open(sim, region);
 }

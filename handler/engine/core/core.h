@@ -215,8 +215,9 @@ struct op {
 	struct list node;
 	struct engine *engine;
 	uint64_t since_ms;
-	bool changes_nothing;	      /* it may start although it is not on record who is out */
-	void (*start)(struct op *op); /* claims are granted: go on */
+	bool changes_nothing; /* it may start although it is not on record who is out */
+	bool writes_back;     /* ... although no other write may, for the write log's sake */
+	void (*start)(struct op *op);		/* claims are granted: go on */
 	void (*fail)(struct op *op, int error); /* before it was started */
 };
 

@@ -76,7 +76,9 @@ struct engine_request {
 	uint32_t doubts, cache_losses;
 	bool doubted; /* what its pieces have written since may be gone; behind.c */
 	int first_error;
-	bool claimed; /* of an operation that holds the rows itself: compare_op.c */
+	/* of an operation that holds the rows itself: compare_op.c, write_back.c */
+	bool claimed;
+	bool writes_back; /* what the write log has acknowledged: write_back.c */
 	uint64_t submitted_ms;
 	uint64_t cut_bytes;    /* ZERO: how much of it was cut into pieces */
 	uint64_t zeroed_bytes; /* the same, when it was carried out before: the most */

@@ -205,6 +205,24 @@ row_tail(struct row_table *table, uint64_t row)
 	return entry == NULL ? NULL : list_entry(entry->claims.prev, struct row_claim, in_row);
 }
 
+struct row_claim *
+row_head(struct row_table *table, uint64_t row)
+{
+	struct row_entry *entry = find_entry(table, row);
+
+	return entry == NULL ? NULL : list_entry(entry->claims.next, struct row_claim, in_row);
+}
+
+bool
+row_is_awaited(const struct row_claim *claim)
+{
+	for (const struct list *node = claim->in_row.next; node != &claim->entry->claims;
+	     node = node->next)
+		if (!list_entry(node, struct row_claim, in_row)->granted)
+			return true;
+	return false;
+}
+
 bool
 row_widen(struct row_table *table, struct row_claim *claim, uint64_t begin_bytes,
 	  uint64_t end_bytes)

@@ -66,8 +66,12 @@ void row_claim(struct row_table *table, uint64_t row, struct row_claim *claim);
 void row_claim_before(struct row_table *table, struct row_claim *claim, struct row_claim *before);
 void row_release(struct row_table *table, struct row_claim *claim);
 
-/* Last claim of the row's queue, or NULL if nobody claims it: for merging. */
+/* Last claim of the row's queue, or NULL if nobody claims it: for merging.  And the first. */
 struct row_claim *row_tail(struct row_table *table, uint64_t row);
+struct row_claim *row_head(struct row_table *table, uint64_t row);
+
+/* Does somebody wait behind this claim? */
+bool row_is_awaited(const struct row_claim *claim);
 
 /* Let a claim cover more bytes of its row, if it is the row's last and that makes it wait for
  * nothing it does not wait for already.  Returns false, having changed nothing, otherwise.

@@ -63,6 +63,14 @@ void zero_begin(struct engine *engine, struct engine_request *request);
 bool zero_is_long(const struct engine_request *request); /* it ends by progress */
 void zero_piece_ended(struct engine *engine, const struct engine_request *request);
 
+/* --- write_back.c --- */
+
+/* true: the write log acknowledges it, or has it */
+bool write_back_take(struct engine *engine, struct piece *piece);
+/* true: it was read from what is held, and has ended */
+bool write_back_read(struct engine *engine, struct piece *piece);
+void write_backs_free(struct engine *engine);
+
 /* --- behind.c --- */
 
 /* it has several pieces */

@@ -5,7 +5,7 @@
  *	write_op.c	one or more merged writes	write_rows.c	its row plans, memory and I/O
  *	plug.c		streams of writes		zero_op.c	whole rows of zeros
  *	compare_op.c	a read and a write in one	flush_op.c	a flush that is asked for
- *	late.c		what has waited too long
+ *	write_back.c	small writes that the write log acknowledges	late.c	what has waited too long
  */
 #ifndef IRAID_ENGINE_IO_H
 #define IRAID_ENGINE_IO_H
@@ -59,6 +59,13 @@ struct io {
 		uint64_t progress_ms; /* when a piece of such was last done */
 	} zeros;
 
+	struct { /* rows of which something is in the write log, and not in them yet */
+		struct list rows; /* of write_back.node, the oldest first */
+		unsigned int count;
+		unsigned int under_way; /* of them, those that are being written */
+		struct list free_rows, free_parts;
+	} backs;
+
 	struct list reads;   /* of read_op, those whose commands are under way */
 	uint64_t judge_ms;   /* when members' speeds are compared next */
 	unsigned int writes; /* write_op that exist */
@@ -106,6 +113,16 @@ uint64_t read_op_deadline(const struct engine *engine);
 
 void plug_run(struct engine *engine);
 uint64_t plug_deadline(const struct engine *engine);
+
+/* --- write_back.c --- */
+
+void write_back_run(struct engine *engine);
+uint64_t write_back_deadline(const struct engine *engine);
+/* A start found it in the log, in records from `sequence` on.  bytes: the row's data; set: by block,
+ * whether that is of the log.  0 or -ENOMEM.
+ */
+int write_back_restore(struct engine *engine, uint64_t row, const uint8_t *bytes,
+		       const uint8_t *set, uint64_t sequence);
 
 /* --- zero_op.c --- */
 

@@ -167,10 +167,11 @@ dispatch(struct engine *engine, struct piece *piece)
 
 	switch (piece->request->op) {
 	case REQUEST_READ:
-		created = read_op_create(engine, piece);
+		created = write_back_read(engine, piece) || read_op_create(engine, piece);
 		break;
 	case REQUEST_WRITE:
-		created = (!piece->request->claimed && write_op_merge(engine, piece)) ||
+		created = write_back_take(engine, piece) ||
+			  (!piece->request->claimed && write_op_merge(engine, piece)) ||
 			  write_op_create(engine, piece);
 		break;
 	case REQUEST_FLUSH:
@@ -234,9 +235,11 @@ request_start_ready(struct engine *engine)
 	 */
 	const bool undecided = lost_io_undecided(engine);
 	const bool torn = engine_may_tear(engine) && !MUTANT(WRITTEN_WHILE_SUSPENDED);
-	const bool recording =
-		(evict_undecided(engine) || undecided || torn || write_log_holds(engine)) &&
-		!engine->fenced && engine->phase < PHASE_RELEASE;
+	const bool recording = (evict_undecided(engine) || undecided || torn) && !engine->fenced &&
+			       engine->phase < PHASE_RELEASE;
+	const bool logging =
+		write_log_holds(engine) && !engine->fenced && engine->phase < PHASE_RELEASE;
+	const bool emptied = write_log_is_emptied(engine);
 	struct list batch, held;
 	struct list *node;
 
@@ -248,7 +251,8 @@ request_start_ready(struct engine *engine)
 	while ((node = list_take(&batch)) != NULL) {
 		struct op *op = list_entry(node, struct op, node);
 
-		const bool waits = recording && (!op->changes_nothing || MUTANT(READS_HELD));
+		const bool held_back = recording || (logging && !(emptied && op->writes_back));
+		const bool waits = held_back && (!op->changes_nothing || MUTANT(READS_HELD));
 
 		if ((waits && engine->expired) || overdue_since(engine, op->since_ms)) {
 			op->fail(op, -ETIMEDOUT);
@@ -306,6 +310,9 @@ io_init(struct engine *engine)
 	list_init(&io->free_zeros);
 	list_init(&io->free_compares);
 	list_init(&io->free_flushes);
+	list_init(&io->backs.rows);
+	list_init(&io->backs.free_rows);
+	list_init(&io->backs.free_parts);
 	zero_ops_init(engine);
 }
 
@@ -323,4 +330,5 @@ io_free(struct engine *engine)
 	zero_ops_free(engine);
 	compare_ops_free(engine);
 	flush_ops_free(engine);
+	write_backs_free(engine);
 }

@@ -81,16 +81,25 @@ leave_writers(struct write_op *op)
 	op->counts = false;
 }
 
+/* A record that has been sent is replayed, or may be: with it go the marks of its regions, which are
+ * dropped now.
+ */
+static void
+end_logged(struct write_op *op, int result)
+{
+	if (result != 0 && (op->sent || !MUTANT(FAILED_RECORD_STAYS)))
+		write_log_spoil(op->op.engine, &op->logged);
+	else
+		write_log_release(&op->logged);
+}
+
 static void
 write_end(struct write_op *op, int result)
 {
 	struct engine *engine = op->op.engine;
 	struct piece *piece = op->pieces;
 
-	if (result != 0 && op->sent)
-		write_log_spoil(engine, &op->logged);
-	else
-		write_log_release(&op->logged);
+	end_logged(op, result);
 	leave_writers(op);
 	marks_drop(op->op.engine, &op->marks);
 	drop_memory(op);
@@ -319,7 +328,8 @@ write_log_or_issue(struct write_op *op)
 	struct engine *engine = op->op.engine;
 
 	compute(op);
-	if (!write_log_on(engine) || MUTANT(ROW_BEFORE_LOG)) {
+	if (!write_log_on(engine) || MUTANT(ROW_BEFORE_LOG) ||
+	    (op->op.writes_back && write_log_is_emptied(engine))) {
 		write_issue(op);
 		return;
 	}
@@ -342,10 +352,7 @@ split(struct write_op *op)
 	struct piece *piece = op->pieces;
 	const bool waited = op->state != WRITE_WAITING;
 
-	if (op->sent)
-		write_log_spoil(engine, &op->logged);
-	else
-		write_log_release(&op->logged);
+	end_logged(op, -EAGAIN);
 	leave_writers(op);
 	if (MUTANT(SPLIT_BEHIND))
 		release_rows(op);
@@ -465,9 +472,10 @@ static void
 mark_regions(struct write_op *op)
 {
 	struct engine *engine = op->op.engine;
-	const bool durable =
-		marks_hold(engine, &op->marks, write_first_row(op), write_last_row(op));
+	bool durable;
 
+	marks_drop(engine, &op->marks); /* it begins again, and may have become longer */
+	durable = marks_hold(engine, &op->marks, write_first_row(op), write_last_row(op));
 	if (op->sent)
 		marks_begins(engine, &op->marks);
 	if (durable || MUTANT(MARK_UNAWAITED))
@@ -519,9 +527,9 @@ static void
 write_again(struct write_op *op)
 {
 	leave_writers(op);
-	if (!op->sent) /* else its rows may be torn */
-		write_log_release(&op->logged);
-	marks_drop(op->op.engine, &op->marks);
+	/* What was logged keeps its marks, and those behind it their records: rows may be torn. */
+	if (op->logged.first == 0)
+		marks_drop(op->op.engine, &op->marks);
 	drop_memory(op);
 	op->state = WRITE_WAITING;
 	op->again_ns = op->op.engine->figures.stamp_ns;
@@ -688,6 +696,7 @@ create_write(struct engine *engine, struct piece *piece, struct write_op *instea
 	list_init(&op->logged.node);
 	list_init(&op->logged.live);
 	op->logged.first = op->logged.last = 0;
+	op->logged.writes_back = op->op.writes_back = piece->request->writes_back;
 	op->buffer = NULL;
 	engine->ops.count++;
 	engine->io->writes++;

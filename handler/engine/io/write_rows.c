@@ -588,8 +588,12 @@ log_position(struct write_op *op, uint64_t number, int position, struct columns 
 		columns.begin = part.begin;
 	if (columns.end > part.end)
 		columns.end = part.end;
-	/* Who is out has what follows from the others. */
-	if (columns.begin >= columns.end || (op->op.engine->missing & ROLE(role)) ||
+	/* Who is out has what follows from the others; but a start has to know that it takes the
+	 * place of what was acknowledged before.
+	 */
+	if (columns.begin >= columns.end ||
+	    ((op->op.engine->missing & ROLE(role)) &&
+	     !(is_data && write_log_had_pending(op->op.engine))) ||
 	    (!is_data && !(row->plan.write_redundancy & ROLE(position))))
 		return 0;
 	piece.column_bytes = columns.begin;

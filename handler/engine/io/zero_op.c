@@ -96,7 +96,8 @@ zero_end(struct zero_op *op, int result)
 {
 	struct engine *engine = op->op.engine;
 
-	if (result != 0 && op->sent)
+	/* A record that was sent may be replayed, without the marks that are dropped now. */
+	if (result != 0 && (op->sent || !MUTANT(FAILED_RECORD_STAYS)))
 		write_log_spoil(engine, &op->logged);
 	else
 		write_log_release(&op->logged);
@@ -397,6 +398,7 @@ zero_start(struct op *base)
 	op->finds_lost = false;
 	op->cache_losses = engine->cache_losses;
 	op->doubts = engine->intent.doubts;
+	marks_drop(engine, &op->marks);
 	durable = marks_hold(engine, &op->marks, op->first_row, last_row(op));
 	if (op->sent)
 		marks_begins(engine, &op->marks);
@@ -415,9 +417,8 @@ static void
 zero_again(struct zero_op *op)
 {
 	leave_writers(op);
-	if (!op->sent)
-		write_log_release(&op->logged);
-	marks_drop(op->op.engine, &op->marks);
+	if (op->logged.first == 0)
+		marks_drop(op->op.engine, &op->marks);
 	op->state = ZERO_WAITING;
 	op->again_ns = op->op.engine->figures.stamp_ns;
 	if (++op->attempts > ATTEMPTS_MAX) {

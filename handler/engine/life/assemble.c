@@ -642,7 +642,7 @@ begin_running(struct engine *engine)
 	replay_free(engine);
 	engine->reason[0] = '\0';
 	life_enter(engine, PHASE_RUNNING);
-	if (engine->record.log_key != 0)
+	if (engine->record.log_key != 0 && !write_log_on(engine))
 		write_log_open(engine);
 	flush_what_was_left(engine);
 	engine_event(engine, EVENT_ASSEMBLED, LOG_NOTICE, NULL,

@@ -106,7 +106,7 @@ engine_submit(struct engine *engine, struct engine_request *request)
 	request->next = NULL;
 	request->first_error = 0;
 	request->pieces_left = 0;
-	request->claimed = false;
+	request->claimed = request->writes_back = false;
 	request->zeroed_bytes = 0;
 	request->overwritten = NULL;
 	request->overtaken = false;
@@ -184,6 +184,7 @@ engine_run(struct engine *engine, uint64_t now_ms)
 		rebuild_run(engine);
 		resync_run(engine);
 		scrub_run(engine);
+		write_back_run(engine); /* all who claim rows have had their turn */
 		flush_run(engine);
 		marks_run(engine);
 		lost_io_run(engine);
@@ -222,6 +223,7 @@ engine_deadline(const struct engine *engine)
 	deadline = earlier(deadline, flush_deadline(engine));
 	deadline = earlier(deadline, read_op_deadline(engine));
 	deadline = earlier(deadline, plug_deadline(engine));
+	deadline = earlier(deadline, write_back_deadline(engine));
 	deadline = earlier(deadline, resync_deadline(engine));
 	deadline = earlier(deadline, rebuild_deadline(engine));
 	deadline = earlier(deadline, scrub_deadline(engine));

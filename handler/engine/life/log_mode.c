@@ -1,7 +1,8 @@
 /* log_mode.c - opens and closes the write log (docs/design/write-log.md).
  *
- *	STEADY [--> WARMS] --> DRAINS --> FLUSHES --> RECORDS --> STEADY, with the log or without it
- *	                                     `--> EMPTY: a place changes hands, superblocks stay
+ *	STEADY [--> WARMS] ---> DRAINS --> FLUSHES --> RECORDS --> STEADY, with the log or without it
+ *	  |-->  SETTLES -->'                  `--> EMPTY: a place changes hands, superblocks stay
+ *	  `--> DOUBTS --> EMPTIES --> DRAINS
  *
  * A key in the superblocks says that every row fits, but for what a replay writes.  So it comes
  * there when nothing is being written and everything is flushed, and nothing is written until that
@@ -10,6 +11,10 @@
  *
  * What caches hold may take long to flush: before the log is opened that is done first, beside
  * writes.  With the log open they hold little; and why it closes may be that rows don't fit.
+ *
+ * What the log has acknowledged comes to its rows before the log is closed: SETTLES, by the log.  One
+ * that is broken takes no records: first the superblocks say that rows may not fit (DOUBTS), for a
+ * crash in the midst of such a row would leave one that does not.
  */
 #include "internal.h"
 #include "log_mode.h"
@@ -22,12 +27,6 @@
 #include <syslog.h>
 
 #define RETRY_MS 1000u
-
-static bool
-is_broken(const struct engine *engine)
-{
-	return engine->write_log->failed || engine->write_log->spoiled;
-}
 
 /* All that is suspect is on record as lost, or is what the others make of it by definition; and
  * that stays so if nothing goes wrong.
@@ -51,7 +50,7 @@ may_stay(const struct engine *engine)
 {
 	const struct write_log *log = engine->write_log;
 
-	return log_mode_wanted(engine) && !is_broken(engine) &&
+	return log_mode_wanted(engine) && !write_log_is_broken(engine) &&
 	       log->cache_losses == engine->cache_losses;
 }
 
@@ -120,6 +119,15 @@ warmed(struct flush_waiter *waiter, int result)
 		enter(log->engine, LOG_DRAINS);
 }
 
+/* So that a crash is taken for what it is. */
+static void
+begin_doubts(struct engine *engine)
+{
+	write_log_say_doubtful(engine);
+	engine->write_log->record = metadata_commit(engine);
+	enter(engine, LOG_DOUBTS);
+}
+
 static void
 begin_change(struct engine *engine)
 {
@@ -127,6 +135,13 @@ begin_change(struct engine *engine)
 
 	if (log->failed)
 		log->given_up = true;
+	if (log->on && engine->io->backs.count > 0 && !MUTANT(HELD_DROPPED)) {
+		if (write_log_is_broken(engine))
+			begin_doubts(engine);
+		else
+			enter(engine, LOG_SETTLES);
+		return;
+	}
 	if (log->on) {
 		enter(engine, LOG_DRAINS);
 		return;
@@ -260,8 +275,23 @@ log_mode_run(struct engine *engine)
 	if (!engine_running(engine))
 		return;
 	switch (log->step) {
+	case LOG_SETTLES:
+		log->given_up |= log->failed;
+		if (write_log_is_broken(engine) && engine->io->backs.count > 0)
+			begin_doubts(engine);
+		else if (engine->io->backs.count == 0)
+			enter(engine, LOG_DRAINS);
+		return;
+	case LOG_DOUBTS:
+		if (metadata_known(engine, log->record))
+			enter(engine, LOG_EMPTIES);
+		return;
+	case LOG_EMPTIES:
+		if (engine->io->backs.count == 0)
+			enter(engine, LOG_DRAINS);
+		return;
 	case LOG_STEADY:
-		if (engine->now_ms < log->retry_ms && !is_broken(engine))
+		if (engine->now_ms < log->retry_ms && !write_log_is_broken(engine))
 			return;
 		if (has_reason(engine) && !log->proving)
 			begin_change(engine);

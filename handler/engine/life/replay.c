@@ -12,12 +12,16 @@
  *	  v
  *	DONE     the superblocks name another opening, or none
  *
+ * What was acknowledged and is in no row yet is not written here, for its redundancy is not made: the
+ * opening stays, and write_back.c goes on with it.
+ *
  * The superblocks of this start are durable before: who is out lacks what is written here, for its
  * regions were marked before the records were.  Whatever goes wrong begins again with READS.
  */
 #include "replay.h"
 #include "internal.h"
 #include "log_mode.h"
+#include "engine/io/io.h"
 #include "engine/link/link.h"
 #include "engine/record/write_log.h"
 #include "state/log_replay.h"
@@ -53,9 +57,18 @@ struct scan { /* of one member's log */
 	bool hides; /* some of it can't be read */
 };
 
+#define IMAGE_BUCKETS 1024u
+
+struct image { /* of a row: what is to be written there, and is not yet */
+	struct image *next;
+	uint64_t row;
+	uint8_t *set; /* by block of its data */
+	uint8_t bytes[];
+};
+
 struct loaded { /* a record that is replayed */
 	uint8_t *bytes;
-	uint32_t length_bytes;
+	uint32_t length_bytes, digest;
 	struct log_header header;
 	struct log_piece pieces[LOG_PIECES_MAX];
 };
@@ -83,6 +96,9 @@ struct replay {
 	size_t next;	       /* record, or part, whose turn it is */
 	struct part *parts;
 	size_t part_count, part_capacity;
+	struct image *images[IMAGE_BUCKETS];
+	bool resumed;			   /* the opening goes on, for there are images */
+	bool doubtful;			   /* ... and not all rows may fit */
 	uint32_t place[IRAID_MEMBERS_MAX]; /* by role: where copies go, bytes into its log */
 	uint64_t refused[REFUSED_MAX];
 	int refused_count;
@@ -104,6 +120,23 @@ records(const struct replay *replay)
 	return replay->decided.end - replay->decided.first;
 }
 
+/* Of one bucket: all, or those that hold nothing any more. */
+static void
+forget_images(struct image **link, bool all)
+{
+	while (*link != NULL) {
+		struct image *image = *link;
+
+		if (!all && image->set != NULL) {
+			link = &image->next;
+			continue;
+		}
+		*link = image->next;
+		free(image->set);
+		free(image);
+	}
+}
+
 static void
 forget(struct replay *replay)
 {
@@ -111,6 +144,8 @@ forget(struct replay *replay)
 		free(replay->loaded[i].bytes);
 	free(replay->loaded);
 	replay->loaded = NULL;
+	for (uint32_t i = 0; i < IMAGE_BUCKETS; i++)
+		forget_images(&replay->images[i], true);
 	free(replay->parts);
 	replay->parts = NULL;
 	replay->part_count = replay->part_capacity = 0;
@@ -428,16 +463,12 @@ is_sound(struct replay *replay)
 
 	for (uint64_t i = 0; i < records(replay); i++) {
 		struct loaded *loaded = &replay->loaded[i];
-		uint32_t digest;
 
 		if (log_decode(loaded->bytes, engine->options.volume_uuid, engine->record.log_key,
 			       &engine->geometry, &loaded->header, loaded->pieces,
-			       &digest) != LOG_RECORD ||
+			       &loaded->digest) != LOG_RECORD ||
 		    !log_payload_is_whole(loaded->bytes, loaded->bytes + LOG_BLOCK_BYTES))
 			return false;
-		for (int piece = 0; piece < loaded->header.piece_count; piece++)
-			if (loaded->pieces[piece].kind == LOG_PIECE_KNOWN)
-				return false; /* no release writes them */
 	}
 	return true;
 }
@@ -500,6 +531,20 @@ copy_made(struct member_io *mio, int result)
 		replay->error = result;
 }
 
+/* Where it stands from now on. */
+static void
+note_copy(struct replay *replay, const struct loaded *loaded, int role)
+{
+	struct log_copy *copy = new_copy(replay);
+
+	if (copy != NULL)
+		*copy = (struct log_copy){ .header = loaded->header,
+					   .digest = loaded->digest,
+					   .offset_bytes = replay->place[role],
+					   .role = (uint8_t)role,
+					   .whole = true };
+}
+
 static void
 make_copies(struct replay *replay)
 {
@@ -518,6 +563,7 @@ make_copies(struct replay *replay)
 			command(replay, engine->by_role[role], BACKEND_WRITE,
 				log_offset(replay) + replay->place[role], loaded->bytes,
 				loaded->length_bytes, copy_made, replay);
+			note_copy(replay, loaded, role);
 			replay->place[role] += loaded->length_bytes;
 			lacking--;
 		}
@@ -581,6 +627,10 @@ list_parts(struct replay *replay)
 				.role = piece->role,
 			};
 
+			if (piece->kind == LOG_PIECE_PENDING) {
+				bytes += piece->length_bytes;
+				continue;
+			}
 			if (piece->kind == LOG_PIECE_ZERO_ROWS
 				    ? !add_zero_rows(replay, piece, (uint32_t)i)
 				    : !add_part(replay, &part))
@@ -589,6 +639,137 @@ list_parts(struct replay *replay)
 		}
 	}
 	return true;
+}
+
+/* --- what is in no row yet --- */
+
+static struct image **
+bucket_of(struct replay *replay, uint64_t row)
+{
+	return &replay->images[row % IMAGE_BUCKETS];
+}
+
+static struct image *
+image_of(struct replay *replay, uint64_t row)
+{
+	struct image *image = *bucket_of(replay, row);
+
+	while (image != NULL && image->row != row)
+		image = image->next;
+	return image;
+}
+
+static struct image *
+new_image(struct replay *replay, uint64_t row)
+{
+	const struct geometry *geometry = &replay->engine->geometry;
+	const uint64_t row_bytes = geometry_row_bytes(geometry);
+	struct image *image = malloc(sizeof(*image) + row_bytes);
+	struct image **bucket = bucket_of(replay, row);
+
+	if (image == NULL)
+		return NULL;
+	image->set = calloc(row_bytes / geometry->block_bytes, 1);
+	image->row = row;
+	image->next = *bucket;
+	*bucket = image;
+	return image->set != NULL ? image : NULL;
+}
+
+static bool
+add_pending(struct replay *replay, const struct log_piece *piece, const uint8_t *bytes)
+{
+	const struct geometry *geometry = &replay->engine->geometry;
+	const int chunk = geometry_position(geometry, piece->row, piece->role);
+	const size_t at = (size_t)chunk * geometry->chunk_bytes + piece->column_bytes;
+	struct image *image = image_of(replay, piece->row);
+
+	if (image == NULL && (image = new_image(replay, piece->row)) == NULL)
+		return false;
+	memcpy(image->bytes + at, bytes, piece->length_bytes);
+	memset(image->set + at / geometry->block_bytes, 1,
+	       piece->length_bytes / geometry->block_bytes);
+	return true;
+}
+
+/* A later record writes it. */
+static void
+cancel_pending(struct replay *replay, const struct log_piece *piece)
+{
+	const struct geometry *geometry = &replay->engine->geometry;
+	const int chunk = geometry_position(geometry, piece->row, piece->role);
+	struct image *image = image_of(replay, piece->row);
+
+	if (image != NULL && chunk < geometry->data_chunks)
+		memset(image->set + ((size_t)chunk * geometry->chunk_bytes + piece->column_bytes) /
+					    geometry->block_bytes,
+		       0, piece->length_bytes / geometry->block_bytes);
+}
+
+static void
+cancel_rows(struct replay *replay, uint64_t row, uint64_t count)
+{
+	const struct geometry *geometry = &replay->engine->geometry;
+
+	for (uint32_t i = 0; i < IMAGE_BUCKETS; i++)
+		for (struct image *image = replay->images[i]; image != NULL; image = image->next)
+			if (image->row >= row && image->row - row < count)
+				memset(image->set, 0,
+				       geometry_row_bytes(geometry) / geometry->block_bytes);
+}
+
+static void
+drop_empty_images(struct replay *replay)
+{
+	const struct geometry *geometry = &replay->engine->geometry;
+	const size_t blocks = geometry_row_bytes(geometry) / geometry->block_bytes;
+
+	for (uint32_t i = 0; i < IMAGE_BUCKETS; i++) {
+		for (struct image *image = replay->images[i]; image != NULL; image = image->next)
+			if (memchr(image->set, 1, blocks) == NULL) {
+				free(image->set);
+				image->set = NULL;
+			}
+		forget_images(&replay->images[i], false);
+	}
+}
+
+/* All records in order.  False: no memory. */
+static bool
+gather_images(struct replay *replay)
+{
+	for (uint64_t i = 0; i < records(replay); i++) {
+		const struct loaded *loaded = &replay->loaded[i];
+		const uint8_t *bytes = loaded->bytes + LOG_BLOCK_BYTES;
+
+		for (int j = 0; j < loaded->header.piece_count; j++) {
+			const struct log_piece *piece = &loaded->pieces[j];
+
+			if (piece->kind == LOG_PIECE_ZERO_ROWS)
+				cancel_rows(replay, piece->row, piece->column_bytes);
+			else if (piece->kind == LOG_PIECE_WRITTEN && !MUTANT(PENDING_OVER_WRITTEN))
+				cancel_pending(replay, piece);
+			else if (piece->kind == LOG_PIECE_PENDING &&
+				 !add_pending(replay, piece, bytes))
+				return false;
+			bytes += piece->length_bytes;
+		}
+	}
+	if (!MUTANT(PENDING_FORGOTTEN))
+		drop_empty_images(replay);
+	else
+		for (uint32_t i = 0; i < IMAGE_BUCKETS; i++)
+			forget_images(&replay->images[i], true);
+	return true;
+}
+
+static bool
+has_images(const struct replay *replay)
+{
+	for (uint32_t i = 0; i < IMAGE_BUCKETS; i++)
+		if (replay->images[i] != NULL)
+			return true;
+	return false;
 }
 
 /* Of one chunk together, the oldest first. */
@@ -709,7 +890,7 @@ write_chunks(struct replay *replay)
 static void
 begin_writes(struct replay *replay)
 {
-	if (replay->parts == NULL && !list_parts(replay)) {
+	if (replay->parts == NULL && (!list_parts(replay) || !gather_images(replay))) {
 		replay->error = -ENOMEM;
 		return;
 	}
@@ -746,15 +927,67 @@ finish(struct replay *replay)
 {
 	struct engine *engine = replay->engine;
 
+	replay->resumed = has_images(replay);
+	if (replay->resumed && write_log_prepare(engine) != 0) {
+		replay->error = -ENOMEM;
+		return;
+	}
 	if (replay->hole == NULL && replay->refused_count <= REFUSED_MAX && !is_any_forced(engine))
 		rows_fit(replay);
-	write_log_say(engine, log_mode_wanted(engine) && write_log_prepare(engine) == 0,
-		      engine->missing, engine->intent.suspect_count == 0);
+	replay->doubtful = replay->hole != NULL || replay->refused_count > 0 ||
+			   is_any_forced(engine) || replay->error != 0;
+	if (!replay->resumed)
+		write_log_say(engine, log_mode_wanted(engine) && write_log_prepare(engine) == 0,
+			      engine->missing, engine->intent.suspect_count == 0);
+	else if (replay->doubtful)
+		write_log_say_doubtful(engine);
 	replay->record = metadata_commit(engine);
 	enter(replay, REPLAY_DONE);
 	if (replay->hole == NULL)
 		engine_log(engine, LOG_NOTICE, "the write log is replayed");
-	forget(replay);
+	if (!replay->resumed)
+		forget(replay);
+}
+
+/* The opening goes on where it ended. */
+static void
+resume(struct replay *replay)
+{
+	struct engine *engine = replay->engine;
+	uint64_t bytes = 0;
+
+	for (uint64_t i = 0; i < records(replay); i++)
+		bytes += replay->loaded[i].length_bytes;
+	write_log_resume(engine, replay->decided.first, replay->decided.end, bytes,
+			 replay->loaded[records(replay) - 1].digest);
+	for (size_t i = 0; i < replay->copy_count; i++)
+		write_log_stands(engine, replay->copies[i].role,
+				 (uint32_t)(replay->copies[i].offset_bytes / replay->segment_bytes),
+				 replay->copies[i].header.sequence);
+	engine->write_log->spoiled = replay->doubtful;
+}
+
+/* Each becomes a write back.  False: there is no memory for it now. */
+static bool
+hand_over(struct replay *replay)
+{
+	struct engine *engine = replay->engine;
+
+	if (!write_log_on(engine))
+		resume(replay);
+	for (uint32_t i = 0; i < IMAGE_BUCKETS; i++)
+		while (replay->images[i] != NULL) {
+			struct image *image = replay->images[i];
+
+			if (write_back_restore(engine, image->row, image->bytes, image->set,
+					       replay->decided.first) != 0)
+				return false;
+			free(image->set);
+			image->set = NULL;
+			forget_images(&replay->images[i], false);
+		}
+	engine->activity++;
+	return true;
 }
 
 static void
@@ -863,6 +1096,10 @@ go_on(struct replay *replay)
 			flush_all(replay);
 		return;
 	case REPLAY_DONE:
+		if (has_images(replay) && metadata_known(replay->engine, replay->record) &&
+		    !hand_over(replay))
+			replay->not_before_ms = replay->engine->now_ms + RETRY_MS;
+		return;
 	case REPLAY_REFUSED:
 		return;
 	}
@@ -873,8 +1110,7 @@ replay_run(struct engine *engine)
 {
 	struct replay *replay = engine->life->replay;
 
-	if (engine->phase != PHASE_REPLAY || replay == NULL || engine->fenced ||
-	    replay->step >= REPLAY_DONE)
+	if (engine->phase != PHASE_REPLAY || replay == NULL || engine->fenced)
 		return;
 	if (replay->error == 0 && engine->now_ms >= replay->not_before_ms)
 		go_on(replay);
@@ -903,7 +1139,7 @@ replay_done(const struct engine *engine)
 	const struct replay *replay = engine->life->replay;
 
 	return replay != NULL && replay->step == REPLAY_DONE &&
-	       metadata_known(engine, replay->record);
+	       metadata_known(engine, replay->record) && !has_images(replay);
 }
 
 uint64_t

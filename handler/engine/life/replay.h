@@ -12,7 +12,10 @@ struct replay_progress {
 /* In PHASE_REPLAY.  Superblocks name the opening, and who is out now. */
 void replay_begin(struct engine *engine);
 void replay_run(struct engine *engine);
-bool replay_done(const struct engine *engine); /* and on record */
+/* ... and on record.  What is acknowledged and in no row yet is in write_back.c's hands then, and the
+ * log goes on.
+ */
+bool replay_done(const struct engine *engine);
 uint64_t replay_deadline(const struct engine *engine);
 void replay_free(struct engine *engine);
 void replay_progress(const struct engine *engine, struct replay_progress *out);

@@ -52,10 +52,12 @@ static bool
 drained(const struct engine *engine)
 {
 	return engine->ops.count == 0 && engine->requests_active == 0 &&
-	       engine->io->admission_head == NULL && resync_idle(engine) && rebuild_idle(engine) &&
-	       scrub_idle(engine) && repair_idle(engine) && lost_io_idle(engine) &&
-	       engine->flush->pending == 0 && !engine->marks->cleaning && engine->evicting == 0 &&
-	       engine->write_log->step == LOG_STEADY && write_log_idle(engine);
+	       engine->io->backs.count == 0 && engine->io->admission_head == NULL &&
+	       resync_idle(engine) && rebuild_idle(engine) && scrub_idle(engine) &&
+	       repair_idle(engine) && lost_io_idle(engine) && engine->flush->pending == 0 &&
+	       !engine->marks->cleaning && engine->evicting == 0 &&
+	       engine->write_log->step == LOG_STEADY && !write_log_is_broken(engine) &&
+	       write_log_idle(engine);
 }
 
 /* Who is being filled is about to have a superblock that others know of.  If that takes long, it is
@@ -138,7 +140,7 @@ finish_release(struct engine *engine)
 	/* No command is under way any more, and none will be: nobody else tells them. */
 	if (!list_empty(&engine->lost_io->waiters) && !MUTANT(TABLE_AWAITED_FOR_EVER))
 		lost_io_tell(engine, -ESHUTDOWN);
-	if (engine->ops.count > 0 || engine->requests_active > 0 ||
+	if (engine->ops.count > 0 || engine->requests_active > 0 || engine->io->backs.count > 0 ||
 	    engine->io->admission_head != NULL)
 		return;
 	if (engine->io->finished_head != NULL && !MUTANT(LAST_UNDELIVERED)) {

@@ -10,6 +10,7 @@
  * bit that survives a crash only costs a little resync.
  */
 #include "internal.h"
+#include "write_log.h"
 #include "engine/link/link.h"
 
 #include <errno.h>
@@ -345,13 +346,20 @@ send_batch(struct engine *engine)
 		batch_done(engine);
 }
 
+/* Records that may be replayed need the marks of their regions, also where the write has failed. */
+static bool
+may_clean(const struct engine *engine)
+{
+	return !write_log_is_broken(engine) || MUTANT(FAILED_RECORD_STAYS);
+}
+
 static void
 clean_flushed(struct flush_waiter *waiter, int result)
 {
 	struct engine *engine = list_entry(waiter, struct marks, clean_waiter)->engine;
 
 	engine->marks->cleaning = false;
-	if (result == 0)
+	if (result == 0 && may_clean(engine))
 		intent_clean_end_without(&engine->intent, metadata_target_may_clean(engine)
 								  ? 0
 								  : engine->intent.target);
@@ -369,7 +377,8 @@ clean(struct engine *engine)
 	if (engine->marks->cleaning || engine->now_ms < engine->marks->clean_ms)
 		return;
 	engine->marks->clean_ms = engine->now_ms + CLEAN_PERIOD_MS;
-	if ((MUTANT(DIRTY_WHILE_UNHEARD) && !metadata_target_may_clean(engine)) ||
+	if (!may_clean(engine) ||
+	    (MUTANT(DIRTY_WHILE_UNHEARD) && !metadata_target_may_clean(engine)) ||
 	    !intent_clean_begin(&engine->intent))
 		return;
 	engine->marks->cleaning = true;

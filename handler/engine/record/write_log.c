@@ -67,11 +67,26 @@ write_log_append(struct engine *engine, struct logged *logged)
 		logged->ready(logged, -EAGAIN);
 		return;
 	}
+	log->had_pending |= logged->is_held;
 	/* One that begins again keeps others' records alive until it has ended. */
-	if (logged->first != 0)
+	if (logged->first != 0 || logged->writes_back)
 		list_prepend(&log->waiting, &logged->node);
 	else
 		list_append(&log->waiting, &logged->node);
+}
+
+void
+write_log_keep(struct engine *engine, struct logged *logged, uint64_t sequence)
+{
+	logged->first = logged->last = sequence;
+	list_append(&engine->write_log->live, &logged->live);
+	engine->write_log->had_pending |= logged->is_held;
+}
+
+bool
+write_log_had_pending(const struct engine *engine)
+{
+	return engine->write_log->had_pending;
 }
 
 void
@@ -476,12 +491,33 @@ is_first_alone(const struct write_log *log)
 }
 
 static bool
+makes_room(const struct write_log *log)
+{
+	return list_entry(log->waiting.next, struct logged, node)->writes_back;
+}
+
+static bool
 has_room_for(const struct engine *engine, uint32_t bytes)
 {
 	const struct write_log *log = engine->write_log;
 
-	return (log->sizes.sum + bytes <= live_bytes_max(engine) || is_first_alone(log)) &&
+	return (log->sizes.sum + bytes <= live_bytes_max(engine) || is_first_alone(log) ||
+		makes_room(log)) &&
 	       log->next - log->tail < LOG_LIVE_MAX - 1;
+}
+
+/* A quarter of it is used at most, as far as copies are spread evenly. */
+bool
+write_log_has_ample_room(const struct engine *engine)
+{
+	const struct write_log *log = engine->write_log;
+	const uint64_t sum = log->sizes.sum;
+	const uint64_t room =
+		(uint64_t)(engine->geometry.members - __builtin_popcount(engine->missing)) *
+		(log->segments - 1) * log->segment_bytes;
+
+	return sum <= live_bytes_max(engine) / 4 && log->next - log->tail < LOG_LIVE_MAX / 4 &&
+	       4 * sum * (uint64_t)copies_wanted(engine) <= room;
 }
 
 /* False: nothing waits, or it has to. */
@@ -562,8 +598,9 @@ flush(struct engine *engine)
 		to = log->durable + 1;
 	if (log->flushing && MUTANT(TAIL_FLUSHED_LATER))
 		log->flushing_to = to;
+	/* One that ends after the next opening has begun would speak of other records. */
 	if (log->flushing || to <= log->tail || !may_raise_tail(engine) ||
-	    engine->now_ms < log->flush_again_ms)
+	    engine->now_ms < log->flush_again_ms || log->step > LOG_DRAINS)
 		return;
 	log->flushing = true;
 	log->flushing_to = to;
@@ -600,6 +637,13 @@ tell_tail(struct engine *engine)
 	send_record(engine, record, NULL, 0, 0, copies);
 }
 
+/* It waits itself, or for another that waits. */
+static bool
+is_waiting(const struct logged *logged, bool any_writes_back)
+{
+	return !list_empty(&logged->node) || (logged->is_held && any_writes_back);
+}
+
 /* All that is live belongs to operations that wait for room: none of them will make any. */
 static bool
 is_stuck(const struct engine *engine)
@@ -613,9 +657,25 @@ is_stuck(const struct engine *engine)
 	    written_to(log) > log->tail || list_empty(&log->live))
 		return false;
 	for (const struct list *node = log->live.next; node != &log->live; node = node->next)
-		if (list_empty(&list_entry(node, struct logged, live)->node))
+		if (!is_waiting(list_entry(node, struct logged, live), makes_room(log)))
 			return false;
 	return true;
+}
+
+/* Small writes that there is no room for are written to their rows: that makes room. */
+static void
+turn_away(struct engine *engine)
+{
+	struct list *next;
+
+	for (struct list *node = engine->write_log->waiting.next;
+	     node != &engine->write_log->waiting; node = next) {
+		struct logged *logged = list_entry(node, struct logged, node);
+
+		next = node->next;
+		if (logged->is_held && logged->next < logged->count)
+			tell(engine, logged, -EAGAIN);
+	}
 }
 
 void
@@ -638,10 +698,13 @@ write_log_run(struct engine *engine)
 	}
 	while (send_next(engine))
 		;
-	if (log->blocked || log->sizes.sum > live_bytes_max(engine) / 2)
+	if (log->blocked || log->sizes.sum > live_bytes_max(engine) / 2 ||
+	    (engine->options.log == LOG_MODE_ALWAYS && !write_log_has_ample_room(engine)))
 		flush(engine);
-	if (log->blocked)
+	if (log->blocked) {
 		tell_tail(engine);
+		turn_away(engine);
+	}
 	if (is_stuck(engine)) {
 		engine_log(engine, LOG_WARNING,
 			   "the write log has no room left: it is opened anew");
@@ -683,6 +746,15 @@ write_log_say(struct engine *engine, bool open, uint32_t missing, bool proven)
 	record->features_incompat &= ~LAYOUT_INCOMPAT_LOG;
 	if (open)
 		record->features_incompat |= LAYOUT_INCOMPAT_LOG;
+}
+
+void
+write_log_say_doubtful(struct engine *engine)
+{
+	if (MUTANT(HELD_UNDOUBTED))
+		return;
+	engine->record.log_roles = 0;
+	engine->record.log_proven = false;
 }
 
 static uint64_t
@@ -769,14 +841,50 @@ write_log_prepare(struct engine *engine)
 }
 
 void
+write_log_resume(struct engine *engine, uint64_t tail, uint64_t end, uint64_t bytes,
+		 uint32_t digest)
+{
+	struct write_log *log = engine->write_log;
+
+	write_log_open(engine);
+	log->tail = log->tail_durable = tail;
+	log->next = end;
+	log->durable = end - 1;
+	log->digest = digest;
+	memset(log->sizes.bytes, 0, sizeof(log->sizes.bytes));
+	log->sizes.bytes[(end - 1) % LOG_LIVE_MAX] = (uint32_t)bytes;
+	log->sizes.sum = bytes;
+}
+
+void
+write_log_stands(struct engine *engine, int role, uint32_t segment, uint64_t sequence)
+{
+	struct write_log *log = engine->write_log;
+	struct log_place *place = &log->places[role];
+
+	/* Segments that are not used any more take nothing. */
+	if (segment >= log->segments)
+		return;
+	if (sequence > place->last[segment])
+		place->last[segment] = sequence;
+	if (place->last[segment] >= place->last[place->segment]) {
+		place->segment = segment;
+		place->used_bytes = log->segment_bytes;
+	}
+}
+
+void
 write_log_open(struct engine *engine)
 {
 	struct write_log *log = engine->write_log;
 
+	/* Those that begin again begin here: nothing of them is in this opening. */
+	for (struct list *node; (node = list_take(&log->live)) != NULL;)
+		list_entry(node, struct logged, live)->first = 0;
 	log->next = log->tail = log->tail_durable = 1;
 	log->durable = 0;
 	log->sizes.sum = 0;
-	log->blocked = log->failed = log->spoiled = false;
+	log->blocked = log->failed = log->spoiled = log->had_pending = false;
 	log->cache_losses = engine->cache_losses;
 	for (int role = 0; role < engine->geometry.members; role++) {
 		struct log_place *place = &log->places[role];
@@ -817,13 +925,27 @@ write_log_on(const struct engine *engine)
 }
 
 bool
+write_log_is_broken(const struct engine *engine)
+{
+	const struct write_log *log = engine->write_log;
+
+	return log->on && (log->failed || log->spoiled);
+}
+
+bool
 write_log_holds(const struct engine *engine)
 {
 	const struct write_log *log = engine->write_log;
 
 	if (MUTANT(WRITTEN_WHILE_LOG_OPENS))
 		return false;
-	return log->step > LOG_WARMS || (log->on && (log->failed || log->spoiled));
+	return log->step >= LOG_DOUBTS || write_log_is_broken(engine);
+}
+
+bool
+write_log_is_emptied(const struct engine *engine)
+{
+	return engine->write_log->step == LOG_EMPTIES;
 }
 
 bool

@@ -4,8 +4,11 @@
  *
  *	operation --> waiting --> record, on f + 1 - m members, durable --> rows --> flushed --> the tail
  *
+ * Small writes may be acknowledged when their data is durable there (io/write_back.c).
+ *
  * An opening of the log has a key, which is in the superblocks, and records from 1 on.  Who opens and
- * closes it: life/log_mode.c.  While that is under way, from LOG_DRAINS on, no write of a row begins.
+ * closes it: life/log_mode.c.  While that is under way, from LOG_DRAINS on, no write of a row begins;
+ * but in LOG_EMPTIES those of what is held.
  */
 #ifndef IRAID_ENGINE_WRITE_LOG_H
 #define IRAID_ENGINE_WRITE_LOG_H
@@ -35,6 +38,8 @@ struct logged {
 	int next;	      /* the first that is in no record yet */
 	uint64_t first, last; /* of its records; 0: there is none */
 	uint64_t since_ms;
+	bool is_held;	  /* another writes what it has logged to its row, and logs that first: */
+	bool writes_back; /* this one.  So it makes room, and goes before others */
 	/* Its records, and all before them, are durable: 0.  -EAGAIN: the log is given up, begin
 	 * again; -ETIMEDOUT, -ESHUTDOWN.
 	 */
@@ -61,6 +66,9 @@ struct record_io {
 enum log_step {
 	LOG_STEADY,
 	LOG_WARMS,   /* not open: what is in caches is flushed, beside writes */
+	LOG_SETTLES, /* open: what is held comes to its rows, beside writes */
+	LOG_DOUBTS,  /* it is broken, and holds something: superblocks say that rows may not fit */
+	LOG_EMPTIES, /* ... and that comes to its rows, without records */
 	LOG_DRAINS,  /* writes end */
 	LOG_FLUSHES, /* and are flushed */
 	LOG_EMPTY,   /* a place may change hands now */
@@ -81,7 +89,8 @@ struct write_log {
 		uint32_t bytes[LOG_LIVE_MAX]; /* of record s: [s % LOG_LIVE_MAX] */
 		uint64_t sum;
 	} sizes;
-	bool blocked; /* there is no room for what waits */
+	bool blocked;	  /* there is no room for what waits */
+	bool had_pending; /* this opening has a piece of that kind */
 	/* It can't be written; or rows may be torn whose records must stay. */
 	bool failed, spoiled;
 	uint32_t cache_losses; /* engine->cache_losses when it was opened */
@@ -112,8 +121,14 @@ uint64_t write_log_deadline(const struct engine *engine);
 
 /* What is written to rows that have redundancy is to be logged. */
 bool write_log_on(const struct engine *engine);
+/* It is open and can't go on, and superblocks name it yet: what it has will be replayed, also where
+ * nobody waits for that any more.
+ */
+bool write_log_is_broken(const struct engine *engine);
 /* No write of a row may begin. */
 bool write_log_holds(const struct engine *engine);
+/* But those of what it holds may, and without a record. */
+bool write_log_is_emptied(const struct engine *engine);
 /* A place may change hands: nothing in the log is needed any more, and nothing is added. */
 bool write_log_is_empty(const struct engine *engine);
 /* ... is wanted */
@@ -130,12 +145,21 @@ uint64_t write_log_rows_max(const struct engine *engine);
 int write_log_prepare(struct engine *engine); /* memory: 0 or -ENOMEM */
 /* after both: it is empty */
 void write_log_open(struct engine *engine);
+/* An opening that a start has replayed goes on, for it holds something.  Records from `tail` to
+ * `end` - 1 are kept, so many bytes in all; digest: of the last.  Then write_log_stands() for each
+ * segment that has something.
+ */
+void write_log_resume(struct engine *engine, uint64_t tail, uint64_t end, uint64_t bytes,
+		      uint32_t digest);
+void write_log_stands(struct engine *engine, int role, uint32_t segment, uint64_t sequence);
 void write_log_close(struct engine *engine);
 bool write_log_idle(const struct engine *engine); /* no record is under way */
 /* A new opening, or none, is in the superblocks that are written from now on.  missing: roles that
  * are; proven: no row is suspect, and that is flushed.
  */
 void write_log_say(struct engine *engine, bool open, uint32_t missing, bool proven);
+/* The same of an opening that goes on: rows may not fit, even when all is replayed. */
+void write_log_say_doubtful(struct engine *engine);
 /* So many members are missing: the volume is to have a log. */
 bool write_log_wanted(const struct engine *engine, uint32_t missing);
 
@@ -148,6 +172,12 @@ void logged_free(struct logged *logged);
 /* The bytes that one part may have. */
 uint32_t write_log_part_bytes(const struct engine *engine);
 void write_log_append(struct engine *engine, struct logged *logged);
+/* Something was acknowledged before it was written to its row, in this opening. */
+bool write_log_had_pending(const struct engine *engine);
+/* Records from this one on are kept for it, from now on. */
+void write_log_keep(struct engine *engine, struct logged *logged, uint64_t sequence);
+/* What is held has room in it, and what writes that to its rows. */
+bool write_log_has_ample_room(const struct engine *engine);
 /* It has ended: its rows are written, or were not touched. */
 void write_log_release(struct logged *logged);
 /* It has failed, and its rows may be torn. */

@@ -7,6 +7,7 @@
  *	RECORD        a piece that more members lack than can be made up for is lost: recorded, durably, before
  *	              anything is written
  *	MARK          the region is marked as dirty, if more than the target's chunk changes, but where nobody wrote and all is suspect
+ *	LOG           ... and all that is about to be written is made durable in the write log, where that is open
  *	WRITE         what was made up for, to where it could not be read; the target's chunk; P, Q and copies where they changed
  *	VERIFY        the rewritten pieces are read again
  *	HEAL_RECORD   the target's own content was taken for what was lost, and is sure: it is lost no longer
@@ -67,6 +68,7 @@ reader(const struct sync_rows *rows, int position)
 static void
 row_done(struct sync_rows *rows, bool readable)
 {
+	mend_unlog(rows, 0);
 	marks_drop(rows->op.engine, &rows->mend.marks);
 	if (!readable)
 		rows->unreadable |= 1u << rows->mend.index;
@@ -330,6 +332,103 @@ write_row(struct sync_rows *rows)
 		mend_written(rows);
 }
 
+/* --- LOG --- */
+
+void
+mend_unlog(struct sync_rows *rows, int result)
+{
+	if (result != 0)
+		write_log_spoil(rows->op.engine, &rows->logged);
+	else
+		write_log_release(&rows->logged);
+	rows->op.engine->write_log->writers -= rows->counts;
+	rows->counts = false;
+}
+
+static void
+mend_logged(struct logged *logged, int error)
+{
+	struct sync_rows *rows = list_entry(logged, struct sync_rows, logged);
+
+	if (error != 0)
+		sync_rows_end(rows, error == -EAGAIN ? -ENOLINK : error);
+	else
+		write_row(rows);
+}
+
+/* All that is written of it in these columns.  0 or -ENOMEM. */
+static int
+log_columns(struct sync_rows *rows, uint32_t begin, uint32_t end)
+{
+	const struct engine *engine = rows->op.engine;
+	const struct mend *mend = &rows->mend;
+	bool begins = true;
+
+	for (int position = 0; position < engine->geometry.width; position++) {
+		const bool whole = mend->changed & ROLE(position);
+		struct log_piece piece = { .row = row_of(rows),
+					   .role = role_at(rows, position),
+					   .kind = LOG_PIECE_WRITTEN };
+		uint32_t next;
+
+		if (engine->missing & ROLE(piece.role))
+			continue;
+		for (uint32_t at = begin; at < end; at = next) {
+			const struct iov_run run = { &rows->chunks[position], 1, at };
+
+			next = whole ? end : at + MEND_PIECE_BYTES;
+			if (!whole && !mend->bad[position][at / MEND_PIECE_BYTES])
+				continue;
+			piece.column_bytes = at;
+			piece.length_bytes = next - at;
+			if (logged_add(&rows->logged, &piece, run, begins) != 0)
+				return -ENOMEM;
+			begins = false;
+		}
+	}
+	return 0;
+}
+
+/* So much of each chunk that all of it is in one record. */
+static uint32_t
+columns_of_record(const struct engine *engine)
+{
+	const uint32_t width = engine->geometry.width;
+	const uint32_t by_bytes = write_log_part_bytes(engine) / width / MEND_PIECE_BYTES;
+	const uint32_t by_count = LOG_PIECES_MAX / width;
+
+	return (by_bytes < by_count ? by_bytes : by_count) * MEND_PIECE_BYTES;
+}
+
+static void
+log_row(struct sync_rows *rows)
+{
+	struct engine *engine = rows->op.engine;
+	const uint32_t all = engine->geometry.chunk_bytes;
+	const uint32_t most = write_log_on(engine) ? columns_of_record(engine) : 0;
+
+	if (!write_log_on(engine) || MUTANT(MENDED_UNLOGGED)) {
+		write_row(rows);
+		return;
+	}
+	rows->mend.step = MEND_LOG;
+	rows->logged.ready = mend_logged;
+	rows->logged.since_ms = 0;
+	logged_begin(&rows->logged);
+	for (int position = 0; position < engine->geometry.width; position++)
+		rows->chunks[position] =
+			(struct iovec){ sync_rows_chunk(rows, position, rows->mend.index), all };
+	for (uint32_t at = 0; at < all; at += most)
+		if (log_columns(rows, at, all - at < most ? all : at + most) != 0) {
+			sync_rows_end(rows, -ENOMEM);
+			return;
+		}
+	if (rows->logged.count == 0)
+		write_row(rows);
+	else
+		write_log_append(engine, &rows->logged);
+}
+
 /* --- MARK --- */
 
 static void
@@ -341,7 +440,7 @@ marked(struct region_hold *hold, int error)
 	if (error != 0)
 		sync_rows_end(rows, error);
 	else
-		write_row(rows);
+		log_row(rows);
 }
 
 /* What a member's cache takes of it may be lost; then the row must be known as one that may not
@@ -373,8 +472,14 @@ mark_row(struct sync_rows *rows)
 	}
 	engine_log(rows->op.engine, LOG_DEBUG, "row %llu is mended, more than one chunk of it",
 		   (unsigned long long)row_of(rows));
+	if (write_log_holds(rows->op.engine) && !MUTANT(MENDED_UNLOGGED)) {
+		sync_rows_end(rows, -ENOLINK);
+		return;
+	}
+	rows->op.engine->write_log->writers++;
+	rows->counts = true;
 	if (marks_hold(rows->op.engine, &mend->marks, row_of(rows), row_of(rows)))
-		write_row(rows);
+		log_row(rows);
 	else
 		marks_wait(rows->op.engine, &mend->marks);
 }

@@ -474,6 +474,8 @@ rebuild_init(struct engine *engine)
 void
 rebuild_free(struct engine *engine)
 {
+	if (engine->work->rebuild != NULL)
+		sync_rows_free(&engine->work->rebuild->rows);
 	free(engine->work->rebuild);
 	engine->work->rebuild = NULL;
 }

@@ -92,6 +92,8 @@ repair_init(struct engine *engine)
 void
 repair_free(struct engine *engine)
 {
+	if (engine->work->repair != NULL)
+		sync_rows_free(&engine->work->repair->rows);
 	free(engine->work->repair);
 	engine->work->repair = NULL;
 }

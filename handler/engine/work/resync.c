@@ -295,6 +295,8 @@ resync_init(struct engine *engine)
 void
 resync_free(struct engine *engine)
 {
+	if (engine->work->resync != NULL)
+		sync_rows_free(&engine->work->resync->rows);
 	free(engine->work->resync);
 	engine->work->resync = NULL;
 }

@@ -327,6 +327,8 @@ scrub_init(struct engine *engine)
 void
 scrub_free(struct engine *engine)
 {
+	if (engine->work->scrub != NULL)
+		sync_rows_free(&engine->work->scrub->rows);
 	free(engine->work->scrub);
 	engine->work->scrub = NULL;
 }

@@ -87,6 +87,7 @@ sync_rows_end(struct sync_rows *rows, int result)
 {
 	struct engine *engine = rows->op.engine;
 
+	mend_unlog(rows, result);
 	marks_drop(engine, &rows->mend.marks);
 	marks_wrote(&rows->note);
 	if (rows->keeps)
@@ -617,5 +618,13 @@ sync_rows_init(struct sync_rows *rows, struct engine *engine,
 	};
 	list_init(&rows->op.node);
 	list_init(&rows->note.node);
+	list_init(&rows->logged.node);
+	list_init(&rows->logged.live);
 	rows->done = done;
+}
+
+void
+sync_rows_free(struct sync_rows *rows)
+{
+	logged_free(&rows->logged);
 }

@@ -12,6 +12,7 @@
 
 #include "work.h"
 #include "engine/record/record.h"
+#include "engine/record/write_log.h"
 
 #define SYNC_ROWS_MAX 16
 /* redundancy as computed (up to 3 copies, or P and Q); what the target held */
@@ -33,6 +34,7 @@ enum mend_step {
 	MEND_READ_PIECES,
 	MEND_RECORD,
 	MEND_MARK,
+	MEND_LOG,
 	MEND_WRITE,
 	MEND_VERIFY,
 	MEND_HEAL_RECORD,
@@ -76,10 +78,13 @@ struct sync_rows {
 	size_t buffer_bytes;
 	struct row_claim claims[SYNC_ROWS_MAX];
 	struct mend mend;
-	struct row_note note;	       /* of those that are corrected */
-	uint32_t differed;	       /* bit per row: it did not fit */
-	uint32_t marked;	       /* of those: its region was marked for it */
-	bool keeps;		       /* its region, sync_rows_keep() */
+	struct logged logged;			/* of the row that is mended */
+	struct iovec chunks[IRAID_MEMBERS_MAX]; /* what it logs, by position */
+	bool counts;				/* of write_log.writers */
+	struct row_note note;			/* of those that are corrected */
+	uint32_t differed;			/* bit per row: it did not fit */
+	uint32_t marked;			/* of those: its region was marked for it */
+	bool keeps;				/* its region, sync_rows_keep() */
 	uint32_t wrong[SYNC_ROWS_MAX]; /* of such a row: the positions that are to be written */
 	/* of such a row: the role that alone is wrong, -1: not known */
 	int8_t blamed[SYNC_ROWS_MAX];
@@ -131,6 +136,9 @@ void sync_rows_shorten(struct sync_rows *rows, int count);
  */
 void sync_rows_keep(struct sync_rows *rows);
 void sync_rows_end(struct sync_rows *rows, int result);
+void sync_rows_free(struct sync_rows *rows);
+/* The row is done; result: what it wrote may be torn, if that is not 0. */
+void mend_unlog(struct sync_rows *rows, int result);
 /* this row and those behind it, then sync_rows_end() */
 void mend_rows(struct sync_rows *rows, int index);
 

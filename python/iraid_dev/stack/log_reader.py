@@ -4,6 +4,7 @@
     replay = decide(copies)
     replay.records                # what a start writes to rows, in order; nothing if there is a hole
     replay.missing                # the hole: some of these were durable, and are gone
+    pending_of(replay)            # what is acknowledged and in no row yet
 
 `log` is the bytes of one member's log area.  Made from the page alone, so that an error in
 pure/log_record.c or state/log_replay.c can't hide in here too.
@@ -21,7 +22,7 @@ BLOCK_BYTES = 4096
 MAGIC = b"IRAID-LG"
 PIECES_AT, PIECE_BYTES, SUMS_AT = 128, 24, 2048
 PIECES_MAX, PAYLOAD_BLOCKS_MAX = 64, 255
-WRITTEN, KNOWN, ZERO_ROWS = 1, 2, 3
+WRITTEN, PENDING, ZERO_ROWS = 1, 2, 3
 
 
 @dataclass(frozen=True)
@@ -100,6 +101,25 @@ def records_of(log: bytes, volume_uuid: bytes, key: int) -> list[Record]:
     """All records of this opening, wherever they stand."""
     found = (record_at(log, offset, volume_uuid, key) for offset in range(0, len(log), BLOCK_BYTES))
     return [record for record in found if record is not None]
+
+
+def pending_of(replay: Replay) -> dict[tuple[int, int, int], int]:
+    """Bytes that are to come to their rows, and are in none: (row, role, byte of the chunk) to the byte.
+
+    A later piece of the same bytes takes the place of one that is pending, written or not.
+    """
+    pending: dict[tuple[int, int, int], int] = {}
+    for record in replay.records:
+        for piece in record.pieces:
+            if piece.kind == ZERO_ROWS:
+                rows = range(piece.row, piece.row + piece.column)
+                pending = {place: byte for place, byte in pending.items() if place[0] not in rows}
+                continue
+            for at, byte in enumerate(piece.content, piece.column):
+                pending.pop((piece.row, piece.role, at), None)
+                if piece.kind == PENDING:
+                    pending[piece.row, piece.role, at] = byte
+    return pending
 
 
 def decide(copies: Iterable[Record], may_hide: bool = False) -> Replay:

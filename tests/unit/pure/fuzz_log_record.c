@@ -133,7 +133,7 @@ make_piece(const struct geometry *geometry)
 	piece.role = geometry_role(geometry, piece.row, position);
 	piece.length_bytes = block * (1 + fuzz_below(blocks - piece.column_bytes / block));
 	if (position < geometry->data_chunks && fuzz_below(3) == 0)
-		piece.kind = LOG_PIECE_KNOWN;
+		piece.kind = LOG_PIECE_PENDING;
 	return piece;
 }
 

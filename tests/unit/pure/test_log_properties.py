@@ -33,7 +33,7 @@ from pure_library import (
 from iraid_dev.stack.checksum import crc32c
 from iraid_dev.stack.log_reader import (
     BLOCK_BYTES,
-    KNOWN,
+    PENDING,
     WRITTEN,
     ZERO_ROWS,
     Record,
@@ -119,8 +119,8 @@ def written(draw: st.DrawFn) -> Written:
         if length > room:
             break
         room -= length
-        kind = kinds.get(row) or (rng.choice([WRITTEN, KNOWN]) if position < geometry.data_chunks else WRITTEN)
-        if kind == KNOWN and position >= geometry.data_chunks:
+        kind = kinds.get(row) or (rng.choice([WRITTEN, PENDING]) if position < geometry.data_chunks else WRITTEN)
+        if kind == PENDING and position >= geometry.data_chunks:
             continue
         kinds[row], ends[row, position] = kind, column + length
         pieces.append(LogPiece(row, column, length, lib().geometry_role(ref(geometry), row, position), kind))
@@ -225,7 +225,7 @@ ABSURD = {
     "too many pieces": ("piece_count", LOG_PIECES_MAX + 1),
     "redundancy that is known": ("known", 3),
     "two pieces of the same bytes": ("again", 0),
-    "two kinds in a row": ("kind", KNOWN),
+    "two kinds in a row": ("kind", PENDING),
 }
 
 # The volume below has this many rows.
@@ -270,7 +270,7 @@ def test_a_header_that_contradicts_itself_is_refused(what: str) -> None:
         header.sequence = header.tail = 1
         header.durable = 0
     elif field == "known":
-        pieces = [LogPiece(7, 512, 8192, lib().geometry_role(ref(geometry), 7, value), KNOWN)]
+        pieces = [LogPiece(7, 512, 8192, lib().geometry_role(ref(geometry), 7, value), PENDING)]
         header.piece_count = 1
     elif field == "kinds":
         pieces[0].kind = pieces[1].kind = value
@@ -283,7 +283,7 @@ def test_a_header_that_contradicts_itself_is_refused(what: str) -> None:
     check_refused(good, header, pieces)
 
 
-@pytest.mark.parametrize("other", [WRITTEN, KNOWN])
+@pytest.mark.parametrize("other", [WRITTEN, PENDING])
 @pytest.mark.parametrize("what", ABSURD_ZEROS)
 def test_rows_of_zeros_that_make_no_sense_are_refused(what: str, other: int) -> None:
     geometry, header, pieces = record_and_pieces()

@@ -1,0 +1,340 @@
+/* test_write_back.c - small writes that the write log acknowledges: when they are, what is read
+ * meanwhile, and what is left of them when something goes wrong before they come to their row.
+ */
+#include "scenario.h"
+
+#define LOAD_BYTES (1ull << 20)
+#define MEMBERS_MAX 5
+#define LOG_OFFSET (LAYOUT_MAP_OFFSET + LAYOUT_MAP_BYTES)
+#define LOG_BYTES (1u << 20)
+#define DATA_OFFSET (LOG_OFFSET + LOG_BYTES + (1u << 20)) /* behind the checksums */
+#define ROW_SECTORS 96u					  /* three chunks of data */
+
+struct world {
+	struct rig rig;
+	struct tap taps[MEMBERS_MAX];
+	uint32_t rows_of;  /* members whose writes of rows are held, bits */
+	bool records_held; /* the same of records */
+	bool records_refused;
+	bool flushes_held;
+	int rows_written; /* commands */
+};
+
+static enum tap_verdict
+judge(struct tap *tap, const struct backend_io *io)
+{
+	struct world *world = tap->owner;
+	const uint32_t bit = 1u << (tap - world->taps);
+	const bool writes = io->op == BACKEND_WRITE || io->op == BACKEND_ZERO;
+
+	if (io->op == BACKEND_FLUSH && world->flushes_held)
+		return TAP_HOLD;
+	if (writes && io->offset_bytes >= LOG_OFFSET && io->offset_bytes < LOG_OFFSET + LOG_BYTES)
+		return world->records_refused ? TAP_REFUSE
+		       : world->records_held  ? TAP_HOLD
+					      : TAP_PASS;
+	if (!writes || io->offset_bytes < DATA_OFFSET)
+		return TAP_PASS;
+	world->rows_written++;
+	return world->rows_of & bit ? TAP_HOLD : TAP_PASS;
+}
+
+static bool
+is_open(struct rig *rig)
+{
+	return rig_status(rig).log.open;
+}
+
+static bool
+is_closed(struct rig *rig)
+{
+	return !is_open(rig) && rig_superblock(rig, 0).log_key == 0;
+}
+
+static void
+begin(struct world *world, int level, int count, uint64_t seed, bool caches)
+{
+	*world = (struct world){ 0 };
+	rig_init(&world->rig, level, count, 16384, LOAD_BYTES, seed);
+	world->rig.options.log = LOG_MODE_ALWAYS;
+	for (int i = 0; i < count; i++) {
+		tap_init(&world->taps[i], &world->rig.members[i]);
+		world->taps[i].judge = judge;
+		world->taps[i].owner = world;
+	}
+	set_caches(&world->rig, caches);
+	rig_start_active(&world->rig);
+	submit_everywhere(&world->rig, REQUEST_WRITE, 128, 128);
+	rig_drain(&world->rig);
+	rig_wait_for_resync(&world->rig);
+	wait_until(&world->rig, is_open);
+	world->rows_written = 0;
+}
+
+static void
+let_all_go(struct world *world)
+{
+	world->rows_of = 0;
+	world->records_held = world->flushes_held = world->records_refused = false;
+	for (int i = 0; i < world->rig.count; i++)
+		tap_let_go(&world->taps[i]);
+}
+
+static void
+crash(struct world *world)
+{
+	rig_crash(&world->rig);
+	for (int i = 0; i < world->rig.count; i++)
+		tap_drop(&world->taps[i]);
+	world->rows_of = 0;
+	world->records_held = world->flushes_held = world->records_refused = false;
+}
+
+static void
+end(struct world *world)
+{
+	for (int i = 0; i < world->rig.count; i++)
+		world->taps[i].judge = NULL;
+	rig_verify(&world->rig);
+	finish(&world->rig);
+}
+
+static int
+held(const struct world *world)
+{
+	int count = 0;
+
+	for (int i = 0; i < world->rig.count; i++)
+		count += world->taps[i].held_count;
+	return count;
+}
+
+static void
+wait_for_held(struct world *world, int count)
+{
+	for (int step = 0; step < 20000 && held(world) < count; step++)
+		rig_step(&world->rig);
+	assert_true(held(world) >= count);
+}
+
+/* --- tests --- */
+
+static void
+test_a_small_write_is_acknowledged_before_its_row_is_touched(void **state)
+{
+	(void)state;
+	for (int level = 5; level <= 6; level++) {
+		struct world world;
+		struct rig *rig = &world.rig;
+
+		begin(&world, level, 4, 300, false);
+		for (uint64_t sector = 5; sector < rig->sectors; sector += ROW_SECTORS)
+			rig_submit(rig, REQUEST_WRITE, sector, 9, false);
+		rig_drain(rig);
+		assert_int_equal(world.rows_written, 0);
+		rig_verify(rig);
+		crash(&world);
+		rig_start_active(rig);
+		rig_verify(rig);
+		end(&world);
+	}
+}
+
+/* The same bytes again and again: one write of the row has the newest. */
+static void
+test_what_is_overwritten_never_comes_to_its_row(void **state)
+{
+	struct world world;
+	struct rig *rig = &world.rig;
+
+	(void)state;
+	begin(&world, 5, 4, 310, false);
+	for (int turn = 0; turn < 20; turn++) {
+		rig_submit(rig, REQUEST_WRITE, 5, 9, false);
+		rig_drain(rig);
+	}
+	assert_int_equal(world.rows_written, 0);
+	for (int step = 0; step < 20000 && world.rows_written == 0; step++)
+		rig_step(rig);
+	rig_steps(rig, 100);
+	assert_int_equal(world.rows_written, 2); /* data and parity, once */
+	end(&world);
+}
+
+/* And a row that has become full needs no reads. */
+static void
+test_small_writes_that_fill_a_row_are_written_as_one(void **state)
+{
+	struct world world;
+	struct rig *rig = &world.rig;
+	uint64_t full;
+
+	(void)state;
+	begin(&world, 5, 4, 320, false);
+	full = rig_status(rig).rows_full;
+	for (uint64_t sector = 0; sector < ROW_SECTORS; sector += 8) {
+		rig_submit(rig, REQUEST_WRITE, (sector * 5) % ROW_SECTORS, 8, false);
+		rig_drain(rig);
+	}
+	for (int step = 0; step < 20000 && rig_status(rig).rows_full == full; step++)
+		rig_step(rig);
+	assert_int_equal(rig_status(rig).rows_full, full + 1);
+	end(&world);
+}
+
+/* It is on no member yet; the gateway dies, and then it was never there. */
+static void
+test_nobody_reads_what_is_in_no_durable_record(void **state)
+{
+	struct world world;
+	struct rig *rig = &world.rig;
+
+	(void)state;
+	begin(&world, 5, 4, 330, false);
+	world.records_held = true;
+	rig_submit(rig, REQUEST_WRITE, 5, 9, false);
+	wait_for_held(&world, 2);
+	rig_submit(rig, REQUEST_READ, 5, 9, false);
+	rig_steps(rig, 300);
+	crash(&world);
+	rig_start_active(rig);
+	rig_verify(rig);
+	end(&world);
+}
+
+static void
+test_what_the_log_has_acknowledged_outlives_caches(void **state)
+{
+	(void)state;
+	for (uint64_t seed = 340; seed < 344; seed++) {
+		struct world world;
+		struct rig *rig = &world.rig;
+
+		begin(&world, 5, 4, seed, true);
+		rig_submit(rig, REQUEST_FLUSH, 0, 0, false);
+		rig_drain(rig);
+		world.flushes_held = true;
+		rig_submit(rig, REQUEST_WRITE, 5, 9, true);
+		rig_drain(rig);
+		for (int step = 0; step < 20000 && world.rows_written < 2; step++)
+			rig_step(rig);
+		rig_steps(rig, 100); /* its row is in caches */
+		rig->errors_allowed = true;
+		rig_lose_caches(rig, 0, 1);
+		rig_lose_caches(rig, 2, 3);
+		let_all_go(&world);
+		rig_steps(rig, 3000);
+		memcpy(rig->acknowledged, rig->flushed, rig->sectors * sizeof(*rig->flushed));
+		rig->errors_allowed = false;
+		rig_verify(rig);
+		end(&world);
+	}
+}
+
+/* Its row can't be written yet, and an administrator wants no log any more. */
+static void
+test_a_log_is_closed_when_all_that_it_has_acknowledged_is_in_its_row(void **state)
+{
+	struct world world;
+	struct rig *rig = &world.rig;
+
+	(void)state;
+	begin(&world, 5, 4, 350, false);
+	world.rows_of = 0xF;
+	rig_submit(rig, REQUEST_WRITE, 5, 9, false);
+	rig_drain(rig);
+	engine_set_log(rig->engine, LOG_MODE_OFF);
+	wait_for_held(&world, 2);
+	rig_steps(rig, 300);
+	assert_true(is_open(rig));
+	crash(&world);
+	rig->options.log = LOG_MODE_OFF;
+	rig_start_active(rig);
+	rig_verify(rig);
+	wait_until(rig, is_closed);
+	end(&world);
+}
+
+/* Members refuse records, so what the log holds is written without: half of that is done when the
+ * gateway dies, and then a member is missing.
+ */
+static void
+test_rows_that_a_broken_log_was_written_to_are_not_believed(void **state)
+{
+	(void)state;
+	for (uint32_t torn = 0; torn < 4; torn++)
+		for (int missing = 0; missing < 4; missing++) {
+			struct world world;
+			struct rig *rig = &world.rig;
+
+			begin(&world, 5, 4, 360, false);
+			rig_submit(rig, REQUEST_WRITE, 5, 9, false);
+			rig_drain(rig);
+			world.records_refused = true;
+			world.rows_of = 1u << torn;
+			rig->errors_allowed = true;
+			rig_submit(rig, REQUEST_WRITE, 3 * ROW_SECTORS, ROW_SECTORS, false);
+			rig_steps(rig, 3000);
+			crash(&world);
+			fake_member_cut(&rig->members[missing], false);
+			rig_start(rig);
+			assert_true(rig_wait(rig, VOLUME_DEGRADED, 20000));
+			rig_verify(rig); /* errors, but nothing wrong */
+			for (int i = 0; i < rig->count; i++)
+				world.taps[i].judge = NULL;
+			rig_crash(rig);
+			rig_free(rig);
+		}
+}
+
+/* The row's other members go before it is written, or can't be read: what has no place is lost, and
+ * says so.
+ */
+static void
+test_what_has_no_place_any_more_is_lost_on_record(void **state)
+{
+	struct world world;
+	struct rig *rig = &world.rig;
+	uint32_t before;
+
+	(void)state;
+	begin(&world, 5, 4, 370, false);
+	rig->errors_allowed = true;
+	for (uint64_t row = 0; row < 4; row++)
+		rig_submit(rig, REQUEST_WRITE, row * ROW_SECTORS + 5, 1, false);
+	rig_drain(rig);
+	before = rig_status(rig).lost_extents;
+	/* one of these chunks is on the member that goes, and nothing makes up for it */
+	for (int i = 0; i < 4; i++)
+		for (uint64_t row = 0; row < 4; row++)
+			disk_damage(&rig->members[i].disk, DATA_OFFSET + row * 16384 + 5 * 512);
+	fake_member_cut(&rig->members[3], false);
+	assert_true(rig_wait(rig, VOLUME_DEGRADED, 20000));
+	for (int step = 0; step < 20000 && rig_status(rig).lost_extents == before; step++)
+		rig_step(rig);
+	assert_true(rig_status(rig).lost_extents > before);
+	rig_verify(rig); /* errors, but nothing old */
+	/* and the volume goes on */
+	rig_submit(rig, REQUEST_WRITE, 9 * ROW_SECTORS + 5, 9, false);
+	rig_drain(rig);
+	rig_crash(rig);
+	rig_free(rig);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_a_small_write_is_acknowledged_before_its_row_is_touched),
+		cmocka_unit_test(test_what_is_overwritten_never_comes_to_its_row),
+		cmocka_unit_test(test_small_writes_that_fill_a_row_are_written_as_one),
+		cmocka_unit_test(test_nobody_reads_what_is_in_no_durable_record),
+		cmocka_unit_test(test_what_the_log_has_acknowledged_outlives_caches),
+		cmocka_unit_test(
+			test_a_log_is_closed_when_all_that_it_has_acknowledged_is_in_its_row),
+		cmocka_unit_test(test_rows_that_a_broken_log_was_written_to_are_not_believed),
+		cmocka_unit_test(test_what_has_no_place_any_more_is_lost_on_record),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
