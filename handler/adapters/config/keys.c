@@ -59,7 +59,8 @@ const struct config_key volume_keys[] = {
 	  "Unreadable sectors that are repaired on a member before it is evicted." },
 	{ "volume", "log", CONFIG_LOG, EFFECT_NOW, false, true, 0, 0, VOLUME(log),
 	  "Levels 5 and 6: when writes are logged on the members before they change rows. "
-	  "degraded: while members are out, so that a crash of the gateway costs no data. off: "
+	  "degraded: while members are out, so that a crash of the gateway costs no data. always: "
+	  "also while all are there, so that it costs none if a member goes with the gateway. off: "
 	  "never. iraid set changes it." },
 	{ "volume", "header_digest", CONFIG_BOOL, EFFECT_LOGIN, false, true, 0, 0,
 	  VOLUME(header_digest),
@@ -255,7 +256,7 @@ kind_name(enum config_kind kind)
 	case CONFIG_BOOL:
 		return "yes or no";
 	case CONFIG_LOG:
-		return "off or degraded";
+		return "off, degraded or always";
 	case CONFIG_SPARES:
 		return "spare";
 	case CONFIG_MAILS:

@@ -248,8 +248,8 @@ take_log(json_object *params, struct settings *settings, struct fault *fault)
 		return false;
 	settings->has_log = json_object_object_get_ex(params, "log", &given) && given;
 	return !settings->has_log || log_mode_parse(text, &settings->log) ||
-	       fault_set(fault, FAULT_INVALID, "give off or degraded",
-			 "\"log\" is \"%s\", neither off nor degraded", text);
+	       fault_set(fault, FAULT_INVALID, "give off, degraded or always",
+			 "\"log\" is \"%s\", none of off, degraded and always", text);
 }
 
 /* Its level; -1: it is not known, for the volume is not assembled here. */

@@ -229,10 +229,11 @@ test_faults_are_refused_with_file_line_key_and_remedy(void **state)
 	refused("/etc/iraid/secrets/v0", "secrets/v0",
 		"FILE:12: chap_file: \"secrets/v0\" is not an absolute path");
 	refused("enabled = no", "header_digest = 2", "header_digest");
-	refused("enabled = no", "log = always",
-		"FILE:13: log: \"always\" is neither off nor degraded; write off or degraded");
-	refused("enabled = no", "log = yes", "FILE:13: log: \"yes\" is neither off nor degraded");
-	refused("enabled = no", "log = degraded off", "FILE:13: log: \"degraded off\" is neither");
+	refused("enabled = no", "log = sometimes",
+		"FILE:13: log: \"sometimes\" is none of off, degraded and always; "
+		"write off, degraded or always");
+	refused("enabled = no", "log = yes", "FILE:13: log: \"yes\" is none of off, degraded and");
+	refused("enabled = no", "log = degraded off", "FILE:13: log: \"degraded off\" is none of");
 	refused("enabled = no", "log =", "FILE:13: log: it has no value");
 	for (int i = 0; i < SLOTS_MAX; i++)
 		sprintf(many + strlen(many), "member = h/iqn.x:a/%d\n", i);
@@ -240,7 +241,7 @@ test_faults_are_refused_with_file_line_key_and_remedy(void **state)
 }
 
 static void
-test_the_write_log_is_off_or_degraded(void **state)
+test_the_write_log_is_off_degraded_or_always(void **state)
 {
 	static const char *const off[] = { "off", "OFF", "no", "false", "0" };
 	struct volume_config config;
@@ -255,6 +256,9 @@ test_the_write_log_is_off_or_degraded(void **state)
 	snprintf(text, sizeof(text), "%sLog = Degraded\n", good);
 	assert_int_equal(parse(text, strlen(text), &config, &fault), 0);
 	assert_int_equal(config.log, LOG_MODE_DEGRADED);
+	snprintf(text, sizeof(text), "%slog = ALWAYS\n", good);
+	assert_int_equal(parse(text, strlen(text), &config, &fault), 0);
+	assert_int_equal(config.log, LOG_MODE_ALWAYS);
 }
 
 static void
@@ -734,7 +738,7 @@ main(void)
 		cmocka_unit_test(test_the_sample_that_is_shipped_is_accepted),
 		cmocka_unit_test(test_what_is_left_out_gets_its_default),
 		cmocka_unit_test(test_faults_are_refused_with_file_line_key_and_remedy),
-		cmocka_unit_test(test_the_write_log_is_off_or_degraded),
+		cmocka_unit_test(test_the_write_log_is_off_degraded_or_always),
 		cmocka_unit_test(test_a_file_with_a_nul_is_refused),
 		cmocka_unit_test(test_all_faults_of_a_file_are_found_at_once),
 		cmocka_unit_test(

@@ -261,8 +261,8 @@ test_values_that_cannot_be_are_refused_before_any_login(void **state)
 	refused(CALL("events", "{\"name\":\"a/b\"}"), 1, "invalid", "a/b");
 	refused(CALL("volume.set", "{\"name\":\"v\",\"sync_rate_max_bytes\":1}"), 1, "invalid",
 		"sync_rate_max_bytes");
-	refused(CALL("volume.set", "{\"name\":\"v\",\"log\":\"always\"}"), 1, "invalid",
-		"\"log\" is \"always\", neither off nor degraded");
+	refused(CALL("volume.set", "{\"name\":\"v\",\"log\":\"sometimes\"}"), 1, "invalid",
+		"\"log\" is \"sometimes\", none of off, degraded and always");
 	refused(CALL("volume.set", "{\"name\":\"v\",\"log\":\"\"}"), 1, "invalid", "\"log\"");
 	refused(CALL("volume.set", "{\"name\":\"v\",\"log\":false}"), -32602, "params",
 		"\"log\" is not a string");
@@ -390,6 +390,11 @@ test_the_write_log_is_kept_in_the_file_and_shown(void **state)
 	answer = ask(CALL("volume.set", "{\"name\":\"v0\",\"log\":null}"));
 	assert_string_equal(json_object_get_string(at(at(answer, "result"), "log")), "degraded");
 	json_object_put(answer);
+	answer = ask(CALL("volume.set", "{\"name\":\"v0\",\"log\":\"always\"}"));
+	assert_string_equal(json_object_get_string(at(at(answer, "result"), "log")), "always");
+	json_object_put(answer);
+	assert_int_equal(volume_config_read("v0", &config, &fault), 0);
+	assert_int_equal(config.log, LOG_MODE_ALWAYS);
 	answer = ask(CALL("volume.set", "{\"name\":\"v0\",\"log\":\"off\"}"));
 	assert_string_equal(json_object_get_string(at(at(answer, "result"), "log")), "off");
 	json_object_put(answer);
