@@ -77,6 +77,7 @@ def test_a_volume_that_is_as_wanted_has_no_actions():
         ("degraded", {"mode": "degraded"}, []),
         ("off", {"mode": "degraded"}, ["set v0 --log off"]),
         ("degraded", {"mode": "off"}, ["set v0 --log degraded"]),
+        ("always", {"mode": "degraded"}, ["set v0 --log always"]),
         ("degraded", None, ["set v0 --log degraded"]),
     ],
 )

@@ -132,7 +132,8 @@ def volume(**changes):
 
 
 def test_a_good_volume_has_no_problems():
-    assert problems([volume(log="degraded")]) == problems([volume(level=1, log=False)]) == []  # what YAML makes of off
+    assert problems([volume(log="degraded")]) == problems([volume(log="always")]) == []
+    assert problems([volume(level=1, log=False)]) == []  # what YAML makes of off
     assert problems([volume(chunk="64K", rate_min="10M", rate_max="100M", chap={"user": "u", "secret": SECRET})]) == []
 
 
@@ -151,6 +152,7 @@ def test_a_good_volume_has_no_problems():
         ({"settings": {"member": "x"}}, ["settings.member", "write members"]),
         ({"settings": {"log": "off"}}, ["settings.log", "write log beside settings"]),
         ({"level": 10, "log": "degraded"}, ["log", "degraded", "level 5 or 6", "level 10", "remove it"]),
+        ({"level": 0, "log": "always"}, ["log", "always", "level 5 or 6", "level 0", "remove it"]),
         ({"initiator": "me"}, ["initiator", "'me'"]),
         ({"state": "absent"}, ["state", "destroys", "iraid_confirm_delete"]),
         ({"export": {"iqn": DISK}}, ["export.initiators", "no initiator may use"]),

@@ -104,8 +104,8 @@ def _check_volume(where, volume, seen, problems):
         for number, device in enumerate(devices):
             _check_device(f"{where}.{key}[{number}]", device, seen, problems)
     _check_sizes(where, volume, problems)
-    if volume.get("log") == "degraded" and level not in LOG_LEVELS:
-        problems.append(f"{where}.log: degraded needs level 5 or 6, and this is level {level}: remove it")
+    if volume.get("log") in ("degraded", "always") and level not in LOG_LEVELS:
+        problems.append(f"{where}.log: {volume['log']} needs level 5 or 6, and this is level {level}: remove it")
     for key in volume.get("settings") or {}:
         if key in OWN_KEYS:
             problems.append(f"{where}.settings.{key}: that line of the file is {OWN_KEYS[key]}")

@@ -46,9 +46,10 @@ options:
     description: Upper limit of resync, rebuild and scrub, bytes a second of each member.
     type: str
   log:
-    description: When writes are logged on the members before they change rows; C(degraded) needs level 5 or 6.
+    description: When writes are logged on the members before they change rows; C(degraded) and C(always) need level 5 or
+      6.
     type: str
-    choices: ["off", "degraded"]
+    choices: ["off", "degraded", "always"]
   initiator:
     description: Initiator name for the login to the targets; at creation.
     type: str
@@ -134,7 +135,7 @@ ARGUMENTS = {
     "region_size": {"type": "str"},
     "rate_min": {"type": "str"},
     "rate_max": {"type": "str"},
-    "log": {"type": "str", "choices": ["off", "degraded"]},
+    "log": {"type": "str", "choices": ["off", "degraded", "always"]},
     "initiator": {"type": "str"},
     "chap_file": {"type": "path"},
     "replace": {

@@ -30,7 +30,7 @@ class Wanted:
     region_bytes: int = None
     rate_min_bytes: int = None
     rate_max_bytes: int = None
-    log: str = None  # off, degraded
+    log: str = None  # off, degraded, always
     replace: tuple = ()  # of (old, new)
     grow: bool = False
     wait: bool = False
