@@ -1,10 +1,10 @@
 #!/usr/bin/python3
-"""What the write log costs while a member is out, and what a start replays: a report, not a test.
+"""What the write log costs, and what a start replays: a report, not a test.
 
     tests/bench/write_log.py [--build DIR] [--json FILE] [--seconds N] [--levels 5,6] [--member-mib N]
 
 Four tgtd on loopback (files on a tmpfs), a volume in nbdkit, one libnbd handle.  The same writes on a
-healthy volume and, with one member out, without the log and with it: commands and bytes that the
+healthy volume and with one member out, each without the log and with it: commands and bytes that the
 members get, MB/s, and latencies, in that order in one run.  Then nbdkit is killed, and it is
 timed how long the next start replays.
 """
@@ -173,6 +173,9 @@ def main() -> None:
             handle = volume.connect()
             volume.wait_resynced(600)
             rows += measure(volume, handle, level, "healthy", arguments.seconds)
+            gateway.must("set", "v0", "--log", "always", "--socket", volume.control)
+            volume.wait_status(lambda status: status["log"]["open"], "the write log to be open")
+            rows += measure(volume, handle, level, "healthy, log", arguments.seconds)
             gateway.must("set", "v0", "--log", "off", "--socket", volume.control)
             bench.farm.kill(OUT)
             volume.wait_status(lambda status: status["state"] == "degraded", "the volume to do without the member")

@@ -110,6 +110,46 @@ def test_the_log_is_switched_off_and_on_while_a_member_is_out_and_that_stays(
         wait_log(volume, "the log to be open", open=True, mode="degraded")
 
 
+def test_always_is_open_while_all_members_are_there_and_is_set_while_in_use(gateway: Gateway, farm: TargetFarm) -> None:
+    prepare(gateway, farm)
+    with gateway.serve("v0") as volume:
+        handle = volume.connect()
+        ran = iraid(gateway, volume, "set", "v0", "--log", "always")
+        assert ran.status == 0 and "Write log of volume v0: always, " in ran.out
+        wait_log(volume, "the log to be open", open=True, mode="always")
+        for block in range(16):
+            handle.pwrite(bytes([block + 1]) * BLOCK, block * BLOCK)
+        assert volume.status()["state"] == "active" and log_of(volume)["records"] > 0
+        assert "writes are logged: " in iraid(gateway, volume, "status", "v0").out
+        assert iraid(gateway, volume, "fail", "v0", "2").status == 0
+        handle.pwrite(b"\1" * BLOCK, 0)
+        assert iraid(gateway, volume, "rebuild", "v0", "2", "--wait").status == 0
+        wait_log(volume, "the log to be open with all members again", open=True)
+        assert iraid(gateway, volume, "set", "v0", "--log", "off").status == 0
+        wait_log(volume, "the log to be closed", open=False, mode="off")
+        assert "Write log" not in iraid(gateway, volume, "status", "v0").out and "log = off" in lines_of(gateway)
+        for block in range(16):
+            assert handle.pread(BLOCK, block * BLOCK) == bytes([block + 1]) * BLOCK, block
+
+
+def test_a_gateway_and_a_member_that_go_at_once_lose_nothing_with_always(gateway: Gateway, farm: TargetFarm) -> None:
+    prepare(gateway, farm)
+    with gateway.serve("v0") as volume:
+        handle = volume.connect()
+        assert iraid(gateway, volume, "set", "v0", "--log", "always").status == 0
+        wait_log(volume, "the log to be open", open=True)
+        for block in range(0, 64, 5):
+            handle.pwrite(b"\2" * BLOCK, block * BLOCK)
+        volume.kill()
+        farm.kill(2)
+    with gateway.serve("v0") as volume:
+        handle = volume.connect()
+        volume.wait_status(lambda status: status["state"] == "degraded", "the start")
+        assert volume.status()["lost"]["bytes"] == 0
+        for block in range(0, 64, 5):
+            assert handle.pread(BLOCK, block * BLOCK) == b"\2" * BLOCK, block
+
+
 def test_a_reload_applies_what_the_file_says(gateway: Gateway, farm: TargetFarm) -> None:
     prepare(gateway, farm)
     path = gateway.config / "volumes/v0.conf"
@@ -123,8 +163,8 @@ def test_a_reload_applies_what_the_file_says(gateway: Gateway, farm: TargetFarm)
         wait_log(volume, "the log to be closed", open=False, mode="off")
         path.write_text(path.read_text().replace("\nlog = off", "\nlog = sometimes"))
         ran = iraid(gateway, volume, "config", "reload", "v0")
-        assert ran.status == 1 and 'log: "sometimes" is neither off nor degraded' in ran.err
-        assert "remedy: write off or degraded" in ran.err
+        assert ran.status == 1 and 'log: "sometimes" is none of off, degraded and always' in ran.err
+        assert "remedy: write off, degraded or always" in ran.err
         assert log_of(volume)["mode"] == "off"
 
 
@@ -153,8 +193,9 @@ def test_other_levels_have_no_log_and_say_so(gateway: Gateway, farm: TargetFarm)
             "bytes": 0,
             "replay": {"step": None, "done_chunks": 0, "total_chunks": 0},
         }
-        ran = iraid(gateway, volume, "set", "v0", "--log", "degraded", "--rate-max", "2G")
-        assert ran.status == 1 and '"log" is "degraded", but volume "v0" has level 10' in ran.err
-        assert "only levels 5 and 6 have a write log" in ran.err and "remedy: give off" in ran.err
+        for mode in ("degraded", "always"):
+            ran = iraid(gateway, volume, "set", "v0", "--log", mode, "--rate-max", "2G")
+            assert ran.status == 1 and f'"log" is "{mode}", but volume "v0" has level 10' in ran.err
+            assert "only levels 5 and 6 have a write log" in ran.err and "remedy: give off" in ran.err
         assert volume.status()["sync_rate_max_bytes"] == 1 << 30
         assert iraid(gateway, volume, "set", "v0", "--log", "off").status == 0

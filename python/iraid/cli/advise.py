@@ -223,7 +223,8 @@ def _advise(
         for one in measured
         if one.state == "in sync" and one.path is not None
     ]
-    shape = throughput.Shape(volume.level, max(count, 2), volume.chunk_bytes, max(count - len(ways), 0))
+    logged = volume.log.open and volume.log.mode == "always"
+    shape = throughput.Shape(volume.level, max(count, 2), volume.chunk_bytes, max(count - len(ways), 0), logged)
     known = throughput.slowest(ways) is not None
     rows = [
         throughput.estimate(shape, ways, together, operation, block, depth)

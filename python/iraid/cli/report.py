@@ -402,17 +402,20 @@ def _remarks(volume: model.Volume) -> list[str]:
 
 
 def _log(volume: model.Volume) -> Styled | None:
-    """Where it matters: while members are out, at a start that replays it, and where it can't do its work."""
+    """Where it matters: while it is wanted, at a start that replays it, and where it can't do its work."""
     log = volume.log
     if log.replay.step:
         return Styled(f"it {describe_replay(log.replay)}", "yellow")
     if log.given_up:
-        return Styled(f"GIVEN UP: it could not be written; try it again: iraid set {volume.name} --log degraded", "red")
+        return Styled(
+            f"GIVEN UP: it could not be written; try it again: iraid set {volume.name} --log {log.mode}", "red"
+        )
     if log.open:
         return Styled(f"writes are logged: {log.records} records, {format_size(log.bytes)} to replay after a crash")
-    if log.too_small and log.mode == "degraded":
+    if log.too_small and log.mode != "off":
         return Styled("the members have too little room for it: writes are not logged", "yellow")
-    if volume.level not in (5, 6) or volume.state != "degraded" or not log.mode:
+    wanted = volume.state == "degraded" or (volume.state == "active" and log.mode == "always")
+    if volume.level not in (5, 6) or not wanted or not log.mode:
         return None
     if log.mode == "off":
         return Styled("off: writes are not logged", "yellow")

@@ -199,7 +199,11 @@ def _all_lost(client: Client, name: str) -> list[model.Extent]:
 
 # --- settings ---
 
-_LOG_WORDS = {"off": "off, no write is logged", "degraded": "degraded, writes are logged while members are out"}
+_LOG_WORDS = {
+    "off": "off, no write is logged",
+    "degraded": "degraded, writes are logged while members are out",
+    "always": "always, writes are logged also while all members are there",
+}
 
 
 @command(
@@ -213,8 +217,9 @@ _LOG_WORDS = {"off": "off, no write is logged", "degraded": "degraded, writes ar
     click.option("--rate-max", type=SizeType(), metavar="SIZE", help="Upper limit, bytes a second of each member."),
     click.option(
         "--log",
-        type=click.Choice(["off", "degraded"]),
-        help="Levels 5 and 6: log writes while members are out (degraded), or never (off).",
+        type=click.Choice([*_LOG_WORDS]),
+        help="Levels 5 and 6: log writes while members are out (degraded), also while all are there (always), or never "
+        "(off).",
     ),
     examples="iraid set v0\niraid set v0 --rate-min 20M --rate-max 200M\niraid set v0 --log degraded",
 )
@@ -224,7 +229,7 @@ def set_(
     """Set the limits of resync, rebuild and scrub, and the write log; without an option, show them.
 
     Between the limits, background work yields to I/O of initiators.  A change applies at once, and after a restart.
-    --log degraded also tries a log again that was given up.
+    --log degraded and --log always also try a log again that was given up.
     """
     settings = client.change_settings(name, rate_min, rate_max, log)
     if report is None:

@@ -128,7 +128,7 @@ class Settings:
     name: str
     sync_rate_min_bytes: int
     sync_rate_max_bytes: int
-    log: str = ""  # off, degraded; empty: the handler has no write log yet
+    log: str = ""  # off, degraded, always; empty: the handler has no write log yet
 
 
 @dataclass
@@ -246,7 +246,7 @@ class Replay:
 class Log:
     """The write log of levels 5 and 6."""
 
-    mode: str = ""  # off, degraded; empty: the handler has none yet
+    mode: str = ""  # off, degraded, always; empty: the handler has none yet
     open: bool = False  # writes are logged now
     given_up: bool = False  # it can't be written
     too_small: bool = False  # members have too little room for it

@@ -128,7 +128,7 @@ METRICS: tuple[Definition, ...] = (
     ),
     _define("volume_medium_repaired_total", "counter", "volume", "Unreadable sectors that were rebuilt and rewritten."),
     # the write log, of levels 5 and 6
-    _define("log_open", "gauge", "volume", "1: writes are logged; members are out."),
+    _define("log_open", "gauge", "volume", "1: writes are logged."),
     _define("log_given_up", "gauge", "volume", "1: the write log could not be written, and is not used."),
     _define("log_bytes", "gauge", "volume", "Size of the records that a start would replay now."),
     _define("log_records_total", "counter", "volume", "Records written since the log was opened."),

@@ -26,6 +26,7 @@ LONG_ROUND_TRIP, IDLE_ROUND_TRIP = 1e-3, 5e-3
 BUFFER_SHARE = 0.6
 JUMBO_RATE, JUMBO_MSS_MAX = 400 << 20, 1460
 MTU_SHARE = 0.8
+PARTIAL_ROWS_MIN = 1000
 
 
 @dataclass(frozen=True)
@@ -104,6 +105,7 @@ def find(volume: model.Volume, measured: list[Measured], gateway: Gateway) -> li
         found += _session(one, volume.chunk_bytes or SEGMENT_BYTES_MIN)
         found += _network(one, gateway)
     found += _compared([one for one in there if one.state == "in sync"])
+    found += _log(volume, [one.round_trip for one in there if one.state == "in sync"])
     return sorted(_merged(found), key=lambda finding: finding.severity != "warning")
 
 
@@ -147,6 +149,28 @@ def _out(volume: model.Volume, measured: list[Measured]) -> list[Finding]:
             )
         )
     return found
+
+
+# --- the write log ---
+
+
+def _log(volume: model.Volume, round_trips: list[float]) -> list[Finding]:
+    """It answers a write of a part of a row after one round trip; off was somebody's choice."""
+    rows, far = volume.rows, max(round_trips, default=0.0)
+    partial = rows.read_modify_write + rows.reconstruct + rows.read_all
+    if volume.log.mode != "degraded" or volume.log.too_small or far < LONG_ROUND_TRIP:
+        return []
+    if partial < max(PARTIAL_ROWS_MIN, rows.full):
+        return []
+    return [
+        Finding(
+            "log",
+            "note",
+            f"most rows are written in part, and such a write waits for two round trips of up to {_ms(far)}; with the "
+            "write log always open it waits for one, but members have more to write",
+            commands=[f"iraid set {volume.name} --log always"],
+        )
+    ]
 
 
 # --- what was negotiated ---

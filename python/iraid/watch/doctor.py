@@ -292,11 +292,11 @@ def _redundancy(facts: Facts) -> Iterator[Finding]:
                 f"{volume.name} has no spare: after a loss it has less redundancy until somebody replaces the member",
                 f"iraid add-spare {volume.name} DEVICE",
             )
-        if volume.log.too_small and volume.log.mode == "degraded":
+        if volume.log.too_small and volume.log.mode != "off":
             yield _warning(
-                f"{volume.name}: its members have too little room for the write log, so writes are not logged while "
-                "members are out, and a crash of the gateway may cost data then; a volume with smaller chunks or "
-                "larger members has the room",
+                f"{volume.name}: its members have too little room for the write log, so writes are not logged, and a "
+                "crash of the gateway while members are out may cost data; a volume with smaller chunks or larger "
+                "members has the room",
                 f"iraid set {volume.name} --log off",
             )
     yield from _spares_too_small(facts, redundant)

@@ -6,7 +6,7 @@ part of it, and no member is faster than its rate.
 
 Writes are not measured: a member is taken to write as fast as it reads.  What is added is what the
 protocol and the level ask for: a round trip where the target wants to be asked for data (R2T), and a second
-one where old data or parity is read first.
+one where old data or parity is read first, unless the write log answers.
 """
 
 import math
@@ -32,6 +32,7 @@ class Shape:
     members: int
     chunk_bytes: int
     missing: int = 0  # members that are out
+    always_logged: bool = False  # a part of a row is answered once the write log has it
 
     @property
     def data_members(self) -> int:
@@ -104,6 +105,8 @@ def request_seconds(shape: Shape, ways: list[Way], operation: str, block_bytes: 
         return max(_writing(block_bytes / parts, way) for way in ways)
     # The old chunks of a part of a row are read, then data and parity are written: parts of the same length.
     part = min(block_bytes, shape.chunk_bytes)
+    if shape.always_logged:
+        return max(_writing(part, way) for way in ways)
     return max(way.latency + _moving(part, way) + _writing(part, way) for way in ways)
 
 

@@ -257,7 +257,7 @@ def _troubles(volume: model.Volume) -> list[tuple[str, list[str]]]:
             (
                 "the write log was GIVEN UP, because it could not be written: a crash of the gateway while members are "
                 "out may cost data",
-                [f"iraid events {volume.name}", f"iraid set {volume.name} --log degraded"],
+                [f"iraid events {volume.name}", f"iraid set {volume.name} --log {volume.log.mode}"],
             )
         )
     scrub = volume.scrub

@@ -161,6 +161,8 @@ function facts(volume) {
 	const known = [volume.level_name];
 	if (volume.size_bytes)
 		known.push(bytes(volume.size_bytes), "chunk " + bytes(volume.chunk_bytes));
+	if (volume.log.open)
+		known.push("writes are logged");
 	if (volume.users.length)
 		known.push("used by " + volume.users.join(", "));
 	return known.concat(volume.verdict.notes);

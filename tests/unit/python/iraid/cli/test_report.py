@@ -203,6 +203,7 @@ REBUILDING = volume(
     [
         ({}, None),
         ({"log": write_log(mode="off", too_small=True)}, None),
+        ({"state": "stopped", "log": write_log(mode="always")}, None),
         ({"state": "degraded", "level": 1, "log": write_log(mode="off")}, None),
         ({"state": "degraded", "log": {}}, None),
         (
@@ -214,10 +215,22 @@ REBUILDING = volume(
             {"state": "degraded", "log": write_log(), "regions": {"total": 16, "suspect": 9}},
             "writes are not logged yet: 9 regions must be verified first",
         ),
+        (
+            {"log": write_log(mode="always", open=True, records=7, bytes=8192)},
+            "writes are logged: 7 records, 8 KiB to replay after a crash",
+        ),
+        (
+            {"log": write_log(mode="always"), "regions": {"total": 16, "suspect": 9}},
+            "writes are not logged yet: 9 regions must be verified first",
+        ),
         ({"state": "degraded", "log": write_log(mode="off")}, "off: writes are not logged"),
         (
             {"log": write_log(given_up=True)},
             "GIVEN UP: it could not be written; try it again: iraid set v0 --log degraded",
+        ),
+        (
+            {"log": write_log(mode="always", given_up=True)},
+            "GIVEN UP: it could not be written; try it again: iraid set v0 --log always",
         ),
         ({"log": write_log(too_small=True)}, "the members have too little room for it: writes are not logged"),
         (

@@ -5,7 +5,7 @@ import re
 from types import SimpleNamespace
 
 import pytest
-from control_peer import ControlPeer, Failure, member, volume
+from control_peer import ControlPeer, Failure, member, volume, write_log
 
 from iraid.cli import main as cli
 from iraid.control import model
@@ -153,6 +153,12 @@ def test_a_write_takes_as_many_round_trips_as_its_level_needs(level, block, unas
     assert seconds == pytest.approx(trips * 10 * MS)
 
 
+def test_a_write_that_the_log_answers_takes_one_round_trip():
+    ways = [Way(str(i), 10 * MS, 0.0, 10 * MS) for i in range(4)]
+    shape = Shape(5, 4, 65536, always_logged=True)
+    assert throughput.request_seconds(shape, ways, "write", 4096) == pytest.approx(10 * MS)
+
+
 def test_a_large_read_is_spread_over_the_members():
     ways = [Way(str(i), 0.0, 100e6) for i in range(4)]
     alone = throughput.request_seconds(Shape(0, 4, 65536), ways, "read", 65536)
@@ -290,6 +296,29 @@ def test_a_receive_window_that_is_too_small_for_the_way_is_found(rtt_us, rate, f
     assert ("receive-buffer" in kinds) is found
     if found:
         assert kinds["receive-buffer"].commands == [f'sysctl -w net.ipv4.tcp_rmem="4096 131072 {24 * MIB}"']
+
+
+FAR, SMALL_WRITES = {"min_rtt_us": 4000}, {"full": 100, "read_modify_write": 5000}
+
+
+@pytest.mark.parametrize(
+    ("tcp", "rows", "log", "found"),
+    [
+        (FAR, SMALL_WRITES, {}, True),
+        ({}, SMALL_WRITES, {}, False),
+        (FAR, {"full": 6000, "read_modify_write": 5000}, {}, False),
+        (FAR, {"full": 1, "read_modify_write": 500}, {}, False),
+        (FAR, SMALL_WRITES, {"mode": "always"}, False),
+        (FAR, SMALL_WRITES, {"mode": "off"}, False),  # somebody's choice, or a level without a log
+        (FAR, SMALL_WRITES, {"too_small": True}, False),
+        (FAR, SMALL_WRITES, None, False),  # a handler that has none
+    ],
+)
+def test_small_writes_over_a_long_way_are_for_the_write_log(tcp, rows, log, found):
+    members = [measured(0, path=model.read(model.Path, path(0, tcp=tcp))), measured(1)]
+    shown = find(members, rows=rows, log={} if log is None else write_log(**log))
+    commands = [command for one in shown if one.kind == "log" for command in one.commands]
+    assert commands == ["iraid set v0 --log always"] * found
 
 
 def test_who_is_out_is_said_first_and_not_tuned():

@@ -294,6 +294,13 @@ CASES = [
         "iraid set v0 --log off",
     ),
     (
+        "redundancy",
+        with_log(mode="always", too_small=True),
+        "warning",
+        "v0: its members have too little room for the write log, so writes are not logged",
+        "iraid set v0 --log off",
+    ),
+    (
         "volumes",
         with_log(given_up=True),
         "warning",

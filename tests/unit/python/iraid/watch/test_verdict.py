@@ -148,6 +148,13 @@ CASES = {
         "the write log was GIVEN UP",
         ["iraid events v0", "iraid set v0 --log degraded"],
     ),
+    "the write log that is always open can't be written": (
+        {"log": write_log(mode="always", given_up=True)},
+        "ATTENTION",
+        1,
+        "the write log was GIVEN UP",
+        ["iraid events v0", "iraid set v0 --log always"],
+    ),
     "the write log can't be written, and it matters": (
         {"state": "degraded", "members": [*OUT, SPARE], "log": write_log(given_up=True)},
         "DEGRADED",
