@@ -15,8 +15,7 @@ from pathlib import Path
 
 from iraid_dev.bench.core import load
 from iraid_dev.bench.core.cells import KIB, MIB, Cell, size_text
-from iraid_dev.bench.papers.network import Link, Network
-from iraid_dev.bench.papers.rig import NetworkTargets
+from iraid_dev.bench.core.network import Link, Network, NetworkTargets
 from iraid_dev.stack.initiator import Disk
 from iraid_dev.stack.lio_targets import LioTargets
 from iraid_dev.stack.tools import IRAID, StackError, attempt, run

@@ -20,13 +20,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from iraid_dev.bench.core import row
+from iraid_dev.bench.core.network import BUFFER_BYTES_MAX, CONGESTION_CONTROLS, Link, Network
 from iraid_dev.places import ROOT
 from iraid_dev.stack.gateway import Volume
 from iraid_dev.stack.initiator import Disk
 from iraid_dev.stack.tools import StackError
 
 from . import files, model, options
-from .network import BUFFER_BYTES_MAX, CONGESTION_CONTROLS, Link, Network
 from .rig import Figure, Job, Rig, Watch, fill, measure
 
 KIB = 1024

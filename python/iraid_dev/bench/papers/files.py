@@ -17,11 +17,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from iraid_dev.bench.core.network import Link
 from iraid_dev.stack.initiator import Disk
 from iraid_dev.stack.tools import run
 
 from . import model
-from .network import Link
 from .rig import MARGIN_SECONDS, Figure, Job, fill, measure_fio, run_load
 
 if TYPE_CHECKING:

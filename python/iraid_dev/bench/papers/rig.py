@@ -28,14 +28,12 @@ from iraid_dev.bench.core import processor
 from iraid_dev.bench.core.cells import Shape
 from iraid_dev.bench.core.initiator_settings import deepen_queues
 from iraid_dev.bench.core.load import settle
+from iraid_dev.bench.core.network import Network, NetworkTargets
 from iraid_dev.bench.core.systems import Md
 from iraid_dev.stack.gateway import Gateway, Volume, iraid
 from iraid_dev.stack.initiator import Disk, Initiator
-from iraid_dev.stack.lio_targets import LioTargets
 from iraid_dev.stack.runner import Runner
 from iraid_dev.stack.tools import PATIENCE, StackError, run, wait_for
-
-from .network import Network, inside
 
 MEMORY = Path("/dev/shm")
 LOG = Path("/var/log")
@@ -46,18 +44,6 @@ VOLUMES = Path("/etc/iraid/volumes")
 CONFIGFS = Path("/sys/kernel/config/target/iscsi")
 LOOPBACK = Path("/sys/kernel/config/target/loopback")
 SCSI_DEVICES = Path("/sys/class/scsi_device")
-
-
-class NetworkTargets(LioTargets):
-    """LIO targets, each listening in its namespace of a Network."""
-
-    def address(self, number: int) -> str:
-        return Network.address(number)
-
-    def _listen(self, group: rtslib.TPG, number: int) -> None:
-        # The kernel opens the socket in the namespace of the process that asks for the portal.
-        with inside(Network.namespace(number)):
-            super()._listen(group, number)
 
 
 @dataclass(frozen=True)

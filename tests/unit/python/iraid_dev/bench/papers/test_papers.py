@@ -6,8 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from iraid_dev.bench.core.network import Link
 from iraid_dev.bench.papers import experiments as papers
-from iraid_dev.bench.papers.network import Link
 from iraid_dev.bench.papers.rig import Figure, Job, figure_of, run_load, windows_of
 from iraid_dev.stack.tools import StackError
 

@@ -10,6 +10,7 @@ netem's `rate` is the link's speed and half of the RTT is its delay, in each dir
 Packets leave in slots of a millisecond.  A timer for each packet is what netem does otherwise, and in user-mode Linux, where an
 interrupt costs 100 us, eight such queues used half of the processor: a volume on four links of 1 Gbit/s and RTT 8 ms went from
 93 to 157 MB/s.  The price: a shaped link's RTT is up to 3 ms above what was asked for.  What TCP measures is in each row.
+Where single round trips are measured, a link has no slots.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from __future__ import annotations
 import ctypes
 import os
 import socket
+import statistics
 import struct
 import threading
 import time
@@ -25,6 +27,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import rtslib_fb as rtslib
+
+from iraid_dev.stack.lio_targets import LioTargets
 from iraid_dev.stack.tools import StackError, run
 
 LIMIT_PACKETS = 100_000
@@ -36,6 +41,8 @@ SYSCTL = Path("/proc/sys")
 NAMESPACES = Path("/run/netns")
 CLONE_NEWNET = 0x40000000
 STREAM_PORT = 5001
+CLOSED_PORT = 9
+ROUND_TRIPS = 9
 STREAM_BYTES = 1 << 20  # of one call: in user-mode Linux a call costs 76 us
 
 
@@ -52,6 +59,7 @@ class Link:
     # Segments of MTU size from TCP on.  Otherwise the kernel passes 64 KiB at once, as cards do, and one "packet" lost is 64 KiB
     # lost.
     single_segments: bool = False
+    slots: bool = True
 
     def __post_init__(self) -> None:
         if not 576 <= self.mtu <= MTU_MAX:
@@ -81,7 +89,8 @@ class Link:
             words += ["corrupt", f"{self.corrupt_percent:g}%"]
         if self.rate_mbit:
             words += ["rate", f"{self.rate_mbit:g}mbit"]
-        return words + ["slot", SLOT, "limit", str(LIMIT_PACKETS)] if words else []
+        slot = ["slot", SLOT] if self.slots else []
+        return [*words, *slot, "limit", str(LIMIT_PACKETS)] if words else []
 
 
 @contextmanager
@@ -220,6 +229,16 @@ class Network:
         folder = Path("/sys/class/net", self.device(number), "statistics")
         return int((folder / "tx_bytes").read_text()), int((folder / "rx_bytes").read_text())
 
+    def round_trip_ms(self, number: int) -> float:
+        """To a target: the median of connections to a port where nobody listens, each of one round trip."""
+        found = []
+        for _ in range(ROUND_TRIPS):
+            with socket.socket() as probe:
+                begin = time.monotonic()
+                probe.connect_ex((self.address(number), CLOSED_PORT))
+                found.append(1000 * (time.monotonic() - begin))
+        return statistics.median(found)
+
     def connections(self) -> str:
         """TCP_INFO of what the gateway has open to targets, for people."""
         return run("ss", "-tinHmO", "dst", "10.77.0.0/16")
@@ -237,6 +256,20 @@ class Network:
             return _send_for(self.address(number), seconds, warm_up_seconds)
         finally:
             os.waitpid(child, 0)
+
+
+class NetworkTargets(LioTargets):
+    """LIO targets, each listening in its namespace of a Network."""
+
+    first = 0  # the namespace of target 0
+
+    def address(self, number: int) -> str:
+        return Network.address(self.first + number)
+
+    def _listen(self, group: rtslib.TPG, number: int) -> None:
+        # The kernel opens the socket in the namespace of the process that asks for the portal.
+        with inside(Network.namespace(self.first + number)):
+            super()._listen(group, number)
 
 
 def _receive_all(listener: socket.socket) -> None:
