@@ -4,6 +4,7 @@
     core     what is measured how, on which systems, and what a figure is
     papers   the papers' experiments, on shaped links
     growth   what a volume costs as members, volumes, jobs and bytes become more
+    log      what the write log costs, beside md's bitmap, PPL and journal
 
-papers and growth use core, and not each other.
+papers, growth and log use core, and not each other.
 """

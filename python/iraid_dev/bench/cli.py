@@ -16,12 +16,14 @@ from .core import plan as plans
 from .core import report, row
 from .core import run as runs
 from .growth import run as growth_run
+from .log import run as log_run
 from .papers import run as papers_run
 
 SECONDS_MAX, ROUNDS_MAX = 600, 100
 WITH_OPTIONS = {  # profiles that are not a list of cells
     "papers": (papers_run, "the papers' experiments on shaped links"),
     "growth": (growth_run, "cost against members, volumes, jobs, size"),
+    "log": (log_run, "the write log beside md's bitmap, PPL and journal"),
 }
 
 EPILOG = f"""\
@@ -37,6 +39,7 @@ examples:
   scripts/bench --profile quick --json quick.json --out quick
   scripts/bench --profile papers --only distance --out distance
   scripts/bench --profile growth --help
+  scripts/bench --profile log --rtt 0,1,8 --json log.json
   scripts/bench --systems iraid,md --levels 6:5 --cells 4k:randwrite,1M --rounds 5
   scripts/bench --report quick.json full.json --out figures
 """

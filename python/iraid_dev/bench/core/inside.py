@@ -183,7 +183,7 @@ def figure_together(
         system.members,
         cell.pattern,
         cell.block_bytes,
-        round(sum(each.mb_per_s for each in done), 2),
+        round(sum(each.mb_per_s for each in done), 4),
         round(sum(each.iops for each in done), 1),
         **{name: round(max(each.latency_ms[name] for each in done), 3) for name in load.PERCENTILES},
         cpu_s_per_gib=round(spent.seconds / gib, 3),

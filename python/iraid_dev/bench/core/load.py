@@ -24,7 +24,8 @@ class Load:
     data_bytes: int
     mb_per_s: float
     iops: float
-    latency_ms: dict[str, float]  # from submission to completion; keys of PERCENTILES
+    # From submission to completion; keys of PERCENTILES.  Where each write is flushed: the write's and the flush's, added up.
+    latency_ms: dict[str, float]
 
 
 @dataclass(frozen=True)
@@ -35,10 +36,11 @@ class Jobs:
     depth: int = DEPTH  # of each
     offset_bytes: int = 0
     size_bytes: int | None = None  # None: up to the end
+    options: tuple[str, ...] = ()  # more words for fio
 
     def words(self, disk_bytes: int, cell: Cell) -> list[str]:
         size = self.size_bytes or disk_bytes - self.offset_bytes
-        words = [f"--iodepth={self.depth}", f"--offset={self.offset_bytes}"]
+        words = [*self.options, f"--iodepth={self.depth}", f"--offset={self.offset_bytes}"]
         if self.count == 1:
             return [*words, f"--size={size}"]
         words += [f"--numjobs={self.count}", "--thread", "--group_reporting"]
@@ -135,10 +137,10 @@ def _load(disk: Disk, cell: Cell, seconds: float, job: dict) -> Load:
     way = job[cell.pattern.removeprefix("rand")]
     if way["total_ios"] == 0:
         raise StackError(f"fio on {disk.path} ({cell}): no command was completed in {seconds:g} s")
-    percentiles = way["lat_ns"]["percentile"]
+    timed = [each["lat_ns"]["percentile"] for each in (way, job.get("sync", {})) if each.get("total_ios", 0) > 0]
     return Load(
         way["io_bytes"],
         way["bw_bytes"] / 1e6,
         way["iops"],
-        {name: percentiles[key] / 1e6 for name, key in PERCENTILES.items()},
+        {name: sum(each[key] for each in timed) / 1e6 for name, key in PERCENTILES.items()},
     )

@@ -32,7 +32,7 @@ class RowError(Exception):
 @dataclass(frozen=True)
 class Row:
     kernel: str  # one of KERNELS
-    system: str  # one of SYSTEMS
+    system: str  # one of SYSTEMS, or of those that a profile has itself
     level: int | None  # None: the system has no level
     members: int
     pattern: str  # one of PATTERNS

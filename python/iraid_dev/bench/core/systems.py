@@ -39,6 +39,8 @@ class System(ABC):
     number: which of several that are alike and there at the same time.
     """
 
+    target_kind: type[LioTargets] = LioTargets
+
     def __init__(
         self, stack: Stack, name: str, shape: Shape | None, *, member_bytes: int = MEMBER_BYTES, number: int = 0
     ):
@@ -89,7 +91,7 @@ class System(ABC):
         return f"{name}-{self.number}" if self.number else name
 
     def _targets(self, count: int, size_bytes: int) -> LioTargets:
-        targets = self.stack.targets(self._identity, count, size_bytes)
+        targets = self.stack.targets(self._identity, count, size_bytes, kind=self.target_kind)
         self._undo.append(lambda: self.stack.remove_targets(targets))
         return targets
 
@@ -155,9 +157,13 @@ class Iraid(_OfRunner):
         targets = self._targets(self.shape.members, self.member_bytes)
         size_bytes = self.stack.create(name, str(level), targets.members())
         self._undo.append(lambda: self.stack.command(IRAID, "delete", name, "--yes"))
+        self._created()
         self._serve("iraid", size_bytes)
         if level != 0:
             self.stack.wait_resynced(name)
+
+    def _created(self) -> None:
+        """Nobody has read or written the volume yet."""
 
 
 class Ceiling(_OfRunner):
@@ -168,17 +174,22 @@ class Ceiling(_OfRunner):
 class Md(_GivenOn):
     """With the same chunk, over targets that hold zeros: so parity is right from the start (--assume-clean)."""
 
+    array: Path
+    disks: list[Disk]  # its members
+
     def _member_disks(self) -> list[Disk]:
-        targets = self._targets(self.shape.members, self.member_bytes)
-        return [self._login(targets.iqn(number), f"127.0.0.1:{port}") for number, port in enumerate(targets.ports)]
+        return self._logins(self._targets(self.shape.members, self.member_bytes))
+
+    def _logins(self, targets: LioTargets) -> list[Disk]:
+        return [self._login(targets.iqn(number), targets.portal(number)) for number in range(len(targets.ports))]
 
     def put_up(self) -> None:
-        members = self._member_disks()
-        array = self._free_array()
+        self.disks = self._member_disks()
+        self.array = self._free_array()
         run("modprobe", MD_MODULES[self.shape.level])
-        self.stack.command("mdadm", "--create", array, *self._options(), *(disk.path for disk in members))
-        self._undo.append(lambda: run("mdadm", "--stop", array))
-        self._give_on(rtslib.BlockStorageObject(self._identity, str(array)))
+        self.stack.command("mdadm", "--create", self.array, *self._options(), *(disk.path for disk in self.disks))
+        self._undo.append(lambda: run("mdadm", "--stop", self.array))
+        self._give_on(rtslib.BlockStorageObject(self._identity, str(self.array)))
 
     @staticmethod
     def _free_array() -> Path:
@@ -191,8 +202,12 @@ class Md(_GivenOn):
         if level != 1:  # mdadm wants no chunk there
             words.append(f"--chunk={CHUNK_BYTES // KIB}K")
         if level != 0:  # where there is nothing to be in sync, and no bitmap
-            words += ["--assume-clean", f"--bitmap={'internal' if self.name == 'md' else 'none'}"]
+            words += ["--assume-clean", self._consistency()]
         return words
+
+    def _consistency(self) -> str:
+        """How a crash while rows are written is made good."""
+        return f"--bitmap={'internal' if self.name == 'md' else 'none'}"
 
 
 KINDS: dict[str, type[System]] = {"plain": Plain, "iraid": Iraid, "md": Md, "md-nobitmap": Md, "ceiling": Ceiling}

@@ -188,7 +188,7 @@ def test_papers_profile_refuses_a_file_that_can_not_be_written(tmp_path, capsys)
     assert "make it first" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("name", ["papers", "growth"])
+@pytest.mark.parametrize("name", ["papers", "growth", "log"])
 def test_help_of_bench_has_profiles_with_own_options_among_the_others(name, capsys):
     from iraid_dev.bench import cli
 
