@@ -5,6 +5,7 @@
 
 #include <stdlib.h>
 
+#include "engine/record/write_log.h"
 #include "pure/log_record.h"
 
 #define LOAD_BYTES (1ull << 20)
@@ -526,6 +527,7 @@ test_what_failed_is_not_replayed_on_those_who_have_no_mark_of_it(void **state)
 	wait_for_held(&world, 1);
 	fake_member_cut(&rig->members[0], false); /* I/O waits, and is given up */
 	wait_until(rig, has_failed);
+	assert_true(write_log_is_broken(rig->engine)); /* nothing is cleaned before it is closed */
 	world.held_from = 0;
 	for (int i = 0; i < 3; i++)
 		tap_let_go(&world.taps[i]);
