@@ -1142,6 +1142,9 @@
 	X(REPLAY_NEWEST_UNASKED, "replay-newest-unasked", 18,					\
 	  "test_log_replay: test_what_could_not_be_read_may_be_the_newest_record",		\
 	  "a newest record in blocks that can't be read is taken for one that was torn")	\
+	X(REPLAYED_BY_FORCE, "replayed-by-force", 18,					\
+	  "test_engine_log: test_a_start_by_force_replays_nothing",				\
+	  "records are replayed although newer ones may have gone with members")		\
 	X(MENDED_UNLOGGED, "mended-unlogged", 18,					\
 	  "test_engine_log: test_a_row_that_is_mended_is_logged",				\
 	  "a row is mended, more than one chunk of it, beside the log")			\

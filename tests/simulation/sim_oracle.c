@@ -612,7 +612,10 @@ oracle_forced(struct sim *sim, const struct forced_start *start, uint32_t left, 
 	const uint32_t all = (1u << sim->count) - 1;
 
 	for (uint64_t row = 0; row < sim->rows; row++) {
-		go_back(sim, start, row, (left | dead) == all ? all : left);
+		const bool held = sim->engine_options.log == LOG_MODE_ALWAYS &&
+				  sim->written_us[row] + HELD_US >= start->left_us;
+
+		go_back(sim, start, row, (left | dead) == all || held ? all : left);
 		sim->raw[row] |= start->raw[row];
 	}
 	forget_raw(sim);

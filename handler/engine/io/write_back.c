@@ -36,6 +36,7 @@
 
 #define HELD_MS_MAX 1000u
 #define RETRY_MS 1000u
+#define REFUSALS_MAX 4u
 #define WRITTEN_MAX 16u /* rows, at a time */
 #define PIECE_BYTES_MAX (64u << 10)
 #define MEMORY_BYTES_MAX (32u << 20)
@@ -66,8 +67,9 @@ struct write_back {
 	struct list unlogged;	  /* ... nor will be: answered when the row is written */
 	struct back_part *oldest; /* its records, and all behind them, are kept */
 	uint64_t since_ms, retry_ms;
-	bool failed;						  /* which was told */
-	bool lost;						  /* some of it is */
+	bool failed; /* which was told */
+	bool lost;   /* some of it is */
+	uint32_t refusals;
 	enum { ALL_TOGETHER, RUN_BY_RUN, BLOCK_BY_BLOCK } narrow; /* as the others failed */
 	uint32_t begin, at; /* blocks: of what is being written, and where the next begins */
 	struct lost_waiter recorded;
@@ -143,6 +145,7 @@ new_back(struct engine *engine)
 	back->oldest = NULL;
 	back->retry_ms = 0;
 	back->failed = back->lost = false;
+	back->refusals = 0;
 	back->narrow = ALL_TOGETHER;
 	return back;
 }
@@ -567,6 +570,9 @@ run_written(struct engine_request *inner, int result)
 {
 	struct write_back *back = inner->owner;
 
+	/* Refused, not unreadable: perhaps not for long, but others wait for the row. */
+	if (result == -EIO && ++back->refusals >= REFUSALS_MAX)
+		result = -ENODATA;
 	if (result == 0)
 		write_next_run(back);
 	else if (result != -ENODATA)

@@ -403,6 +403,8 @@ decide(struct replay *replay)
 	log_replay_decide(replay->copies, replay->copy_count, may_hide(replay), &replay->decided);
 	if (replay->decided.missing_from != 0)
 		replay->hole = "records of it are gone that were there";
+	else if (is_any_forced(engine) && !MUTANT(REPLAYED_BY_FORCE))
+		replay->hole = "a member was taken by force, so newer records may be gone";
 	if (replay->hole != NULL) {
 		replay->decided.end = replay->decided.first;
 		engine_log(engine, LOG_ERR,
@@ -932,10 +934,9 @@ finish(struct replay *replay)
 		replay->error = -ENOMEM;
 		return;
 	}
-	if (replay->hole == NULL && replay->refused_count <= REFUSED_MAX && !is_any_forced(engine))
+	if (replay->hole == NULL && replay->refused_count <= REFUSED_MAX)
 		rows_fit(replay);
-	replay->doubtful = replay->hole != NULL || replay->refused_count > 0 ||
-			   is_any_forced(engine) || replay->error != 0;
+	replay->doubtful = replay->hole != NULL || replay->refused_count > 0;
 	if (!replay->resumed)
 		write_log_say(engine, log_mode_wanted(engine) && write_log_prepare(engine) == 0,
 			      engine->missing, engine->intent.suspect_count == 0);
