@@ -106,8 +106,8 @@ def exported(name: str, gateway: Gateway, size_bytes: int = LUN_BYTES) -> Iterat
 
 
 @contextlib.contextmanager
-def exported_volume(gateway: Gateway, level: int, members: list[str]) -> Iterator[ExportedLun]:
-    volume = gateway.create(level, members)
+def exported_volume(gateway: Gateway, level: int, members: list[str], *options: str) -> Iterator[ExportedLun]:
+    volume = gateway.create(level, members, *options)
     try:
         portals = tuple(f"127.0.0.1:{free_port()}" for _ in range(2))
         volume.iqn = f"iqn.2026-01.org.iraid.test:{volume.name}"
