@@ -188,6 +188,17 @@ answer(struct engine *engine, struct back_part *part, int result)
 		piece_finish(engine, piece, result);
 }
 
+/* What its writes log: data and redundancy, and headers. */
+static uint64_t
+bytes_to_log(const struct write_back *back)
+{
+	const struct geometry *geometry = &back->op.engine->geometry;
+	const uint64_t data = back->claim.end_bytes - back->claim.begin_bytes;
+	const uint64_t columns = data < geometry->chunk_bytes ? data : geometry->chunk_bytes;
+
+	return data + geometry->redundancy * columns + 2ull * LOG_BLOCK_BYTES;
+}
+
 static void
 begin_row(struct engine *engine, struct write_back *back, uint64_t row, uint64_t begin_bytes,
 	  uint64_t end_bytes)
@@ -205,6 +216,7 @@ begin_row(struct engine *engine, struct write_back *back, uint64_t row, uint64_t
 	assert(back->claim.granted);
 	list_append(&engine->io->backs.rows, &back->node);
 	engine->io->backs.count++;
+	engine->io->backs.bytes += bytes_to_log(back);
 }
 
 static void
@@ -223,6 +235,7 @@ end_row(struct write_back *back, int result)
 		drop_part(engine, back->oldest);
 	list_remove(&back->node);
 	engine->io->backs.count--;
+	engine->io->backs.bytes -= bytes_to_log(back);
 	engine->activity++;
 	row_release(engine->rows, &back->claim);
 	list_prepend(&engine->io->backs.free_rows, &back->node);
@@ -362,10 +375,15 @@ is_being_logged(const struct write_back *back, const uint8_t *begin, const uint8
 static bool
 widen(struct write_back *back, uint32_t begin, uint32_t end)
 {
+	struct engine *engine = back->op.engine;
 	const uint64_t first = begin < back->claim.begin_bytes ? begin : back->claim.begin_bytes;
 	const uint64_t last = end > back->claim.end_bytes ? end : back->claim.end_bytes;
+	const uint64_t before = bytes_to_log(back);
 
-	return row_widen(back->op.engine->rows, &back->claim, first, last);
+	if (!row_widen(engine->rows, &back->claim, first, last))
+		return false;
+	engine->io->backs.bytes += bytes_to_log(back) - before;
+	return true;
 }
 
 static bool
@@ -398,7 +416,8 @@ begin(struct engine *engine, struct piece *piece, uint64_t row, uint32_t begin_b
 	struct write_back *back;
 
 	if (row_tail(engine->rows, row) != NULL || memory_bytes(engine) >= MEMORY_BYTES_MAX ||
-	    engine->io->backs.count >= ROWS_MAX || !write_log_has_ample_room(engine) ||
+	    engine->io->backs.count >= ROWS_MAX ||
+	    !write_log_has_ample_room(engine, engine->io->backs.bytes) ||
 	    !piece_reserve_rows(engine, piece) || (back = new_back(engine)) == NULL)
 		return false;
 	begin_row(engine, back, row, begin_bytes, end_bytes);
@@ -682,7 +701,8 @@ static bool
 is_much(const struct engine *engine)
 {
 	return memory_bytes(engine) > MEMORY_BYTES_MAX / 2 ||
-	       engine->io->backs.count > ROWS_MAX / 2 || !write_log_has_ample_room(engine);
+	       engine->io->backs.count > ROWS_MAX / 2 ||
+	       !write_log_has_ample_room(engine, engine->io->backs.bytes);
 }
 
 static bool

@@ -417,6 +417,27 @@ pieces_bytes(const struct logged *logged, int begin, int end)
 	return bytes;
 }
 
+static uint64_t
+live_bytes_max(const struct engine *engine)
+{
+	const uint32_t option = engine->options.log_live_bytes_max;
+
+	return option > 0 ? option : LOG_LIVE_BYTES_MAX;
+}
+
+/* Of records, one copy counted, as far as members have the same of them; a segment of each is kept
+ * free.
+ */
+static uint64_t
+capacity_bytes(const struct engine *engine)
+{
+	const struct write_log *log = engine->write_log;
+	const int there = engine->geometry.members - __builtin_popcount(engine->missing);
+
+	return (uint64_t)there * (log->segments - 1) * log->segment_bytes /
+	       (uint64_t)copies_wanted(engine);
+}
+
 uint32_t
 write_log_part_bytes(const struct engine *engine)
 {
@@ -426,8 +447,25 @@ write_log_part_bytes(const struct engine *engine)
 	       LOG_BLOCK_BYTES;
 }
 
+/* All of an operation has room, beside what is live, and what is held can be written to its rows as
+ * well; or nothing else is live.  So operations that have begun never wait for each other's room.
+ */
+static bool
+may_begin(const struct engine *engine, const struct logged *logged, uint32_t packed_bytes)
+{
+	const struct write_log *log = engine->write_log;
+	const uint64_t own = pieces_bytes(logged, 0, logged->count);
+	const uint64_t all = log->sizes.sum + packed_bytes + own +
+			     (own / write_log_part_bytes(engine) + 2) * LOG_BLOCK_BYTES;
+
+	if (logged->first != 0 || logged->writes_back || (log->sizes.sum == 0 && packed_bytes == 0))
+		return true;
+	return all <= live_bytes_max(engine) && 8 * all <= 5 * capacity_bytes(engine);
+}
+
 /* Whole parts that fit into one record, in the order in which they came.  take: they are copied
- * into it, and belong to it; else only their bytes are counted.
+ * into it, and belong to it; else only their bytes are counted.  Of one that may not begin yet
+ * nothing is taken, and the log is blocked.
  */
 static int
 collect(struct engine *engine, struct record_io *record, struct log_piece *pieces, uint32_t *bytes,
@@ -442,6 +480,10 @@ collect(struct engine *engine, struct record_io *record, struct log_piece *piece
 		struct logged *logged = list_entry(node, struct logged, node);
 		int begin = logged->next;
 
+		if (begin == 0 && logged->count > 0 && !may_begin(engine, logged, *bytes)) {
+			log->blocked |= count == 0;
+			return count;
+		}
 		while (begin < logged->count) {
 			const int end = part_end(logged, begin);
 			const uint32_t more = pieces_bytes(logged, begin, end);
@@ -473,14 +515,6 @@ collect(struct engine *engine, struct record_io *record, struct log_piece *piece
 	return count;
 }
 
-static uint64_t
-live_bytes_max(const struct engine *engine)
-{
-	const uint32_t option = engine->options.log_live_bytes_max;
-
-	return option > 0 ? option : LOG_LIVE_BYTES_MAX;
-}
-
 /* All that is live is of the operation whose turn it is: nothing else could make room. */
 static bool
 is_first_alone(const struct write_log *log)
@@ -496,28 +530,34 @@ makes_room(const struct write_log *log)
 	return list_entry(log->waiting.next, struct logged, node)->writes_back;
 }
 
+/* What may_begin() has promised. */
+static bool
+has_begun(const struct write_log *log)
+{
+	const struct logged *first = list_entry(log->waiting.next, struct logged, node);
+
+	return first->next > 0 || first->first != 0;
+}
+
 static bool
 has_room_for(const struct engine *engine, uint32_t bytes)
 {
 	const struct write_log *log = engine->write_log;
 
 	return (log->sizes.sum + bytes <= live_bytes_max(engine) || is_first_alone(log) ||
-		makes_room(log)) &&
+		makes_room(log) || has_begun(log)) &&
 	       log->next - log->tail < LOG_LIVE_MAX - 1;
 }
 
-/* A quarter of it is used at most, as far as copies are spread evenly. */
+/* An eighth of it is used at most, and a quarter is enough to write what is held to its rows. */
 bool
-write_log_has_ample_room(const struct engine *engine)
+write_log_has_ample_room(const struct engine *engine, uint64_t held_bytes)
 {
 	const struct write_log *log = engine->write_log;
-	const uint64_t sum = log->sizes.sum;
-	const uint64_t room =
-		(uint64_t)(engine->geometry.members - __builtin_popcount(engine->missing)) *
-		(log->segments - 1) * log->segment_bytes;
+	const uint64_t capacity = capacity_bytes(engine);
 
-	return sum <= live_bytes_max(engine) / 4 && log->next - log->tail < LOG_LIVE_MAX / 4 &&
-	       4 * sum * (uint64_t)copies_wanted(engine) <= room;
+	return log->sizes.sum <= live_bytes_max(engine) / 4 && 8 * log->sizes.sum <= capacity &&
+	       4 * held_bytes <= capacity && log->next - log->tail < LOG_LIVE_MAX / 4;
 }
 
 /* False: nothing waits, or it has to. */
@@ -699,7 +739,7 @@ write_log_run(struct engine *engine)
 	while (send_next(engine))
 		;
 	if (log->blocked || log->sizes.sum > live_bytes_max(engine) / 2 ||
-	    (engine->options.log == LOG_MODE_ALWAYS && !write_log_has_ample_room(engine)))
+	    (engine->options.log == LOG_MODE_ALWAYS && !write_log_has_ample_room(engine, 0)))
 		flush(engine);
 	if (log->blocked) {
 		tell_tail(engine);

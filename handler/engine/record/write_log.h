@@ -176,8 +176,8 @@ void write_log_append(struct engine *engine, struct logged *logged);
 bool write_log_had_pending(const struct engine *engine);
 /* Records from this one on are kept for it, from now on. */
 void write_log_keep(struct engine *engine, struct logged *logged, uint64_t sequence);
-/* What is held has room in it, and what writes that to its rows. */
-bool write_log_has_ample_room(const struct engine *engine);
+/* Something more may be held.  held_bytes: what writes all that to its rows logs. */
+bool write_log_has_ample_room(const struct engine *engine, uint64_t held_bytes);
 /* It has ended: its rows are written, or were not touched. */
 void write_log_release(struct logged *logged);
 /* It has failed, and its rows may be torn. */

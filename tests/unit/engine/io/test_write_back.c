@@ -128,7 +128,7 @@ test_a_small_write_is_acknowledged_before_its_row_is_touched(void **state)
 		struct rig *rig = &world.rig;
 
 		begin(&world, level, 4, 300, false);
-		for (uint64_t sector = 5; sector < rig->sectors; sector += ROW_SECTORS)
+		for (uint64_t sector = 5; sector < rig->sectors; sector += 4 * ROW_SECTORS)
 			rig_submit(rig, REQUEST_WRITE, sector, 9, false);
 		rig_drain(rig);
 		assert_int_equal(world.rows_written, 0);
@@ -149,7 +149,7 @@ test_what_is_overwritten_never_comes_to_its_row(void **state)
 
 	(void)state;
 	begin(&world, 5, 4, 310, false);
-	for (int turn = 0; turn < 20; turn++) {
+	for (int turn = 0; turn < 10; turn++) {
 		rig_submit(rig, REQUEST_WRITE, 5, 9, false);
 		rig_drain(rig);
 	}
