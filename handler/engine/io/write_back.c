@@ -69,6 +69,7 @@ struct write_back {
 	uint64_t since_ms, retry_ms;
 	bool failed; /* which was told */
 	bool lost;   /* some of it is */
+	bool unsure; /* the same has failed, and may be in no record: nobody may see it yet */
 	uint32_t refusals;
 	enum { ALL_TOGETHER, RUN_BY_RUN, BLOCK_BY_BLOCK } narrow; /* as the others failed */
 	uint32_t begin, at; /* blocks: of what is being written, and where the next begins */
@@ -144,7 +145,7 @@ new_back(struct engine *engine)
 	list_init(&back->unlogged);
 	back->oldest = NULL;
 	back->retry_ms = 0;
-	back->failed = back->lost = false;
+	back->failed = back->lost = back->unsure = false;
 	back->refusals = 0;
 	back->narrow = ALL_TOGETHER;
 	return back;
@@ -256,6 +257,7 @@ part_logged(struct logged *logged, int error)
 		list_append(&back->unlogged, &part->node);
 		return;
 	}
+	back->unsure |= error != 0;
 	answer(engine, part, error);
 	if (error == 0 && back->oldest == NULL && !MUTANT(HELD_KEPT_BRIEFLY))
 		back->oldest = part;
@@ -461,7 +463,7 @@ write_back_read(struct engine *engine, struct piece *piece)
 	back = of_row(engine, piece->begin_bytes / row_bytes);
 	/* What is not durable yet may be gone after a crash, and nobody may have seen it. */
 	if (back == NULL || (!list_empty(&back->logging) && !MUTANT(HELD_READ_EARLY)) ||
-	    !list_empty(&back->unlogged) || row_is_awaited(&back->claim) ||
+	    !list_empty(&back->unlogged) || back->unsure || row_is_awaited(&back->claim) ||
 	    !engine_running(engine) || engine->fenced)
 		return false;
 	for (uint32_t at = begin_bytes / block; at < (begin_bytes + length) / block; at++)
@@ -722,6 +724,25 @@ may_go(const struct write_back *back)
 	       back->op.engine->io->backs.under_way < WRITTEN_MAX;
 }
 
+/* What no record has is answered when its row is written, but not later than any request. */
+static void
+fail_overdue(struct write_back *back)
+{
+	struct engine *engine = back->op.engine;
+	struct list *next;
+
+	for (struct list *node = back->unlogged.next; node != &back->unlogged; node = next) {
+		struct back_part *part = list_entry(node, struct back_part, node);
+
+		next = node->next;
+		if (!engine->expired && !overdue_since(engine, part->logged.since_ms))
+			continue;
+		back->unsure = true;
+		answer(engine, part, -ETIMEDOUT);
+		drop_part(engine, part);
+	}
+}
+
 /* The engine ends: what is held stands in the log. */
 static void
 leave_all(struct engine *engine)
@@ -759,6 +780,7 @@ write_back_run(struct engine *engine)
 		struct write_back *back = list_entry(node, struct write_back, node);
 
 		next = node->next;
+		fail_overdue(back);
 		if (may_go(back) && must_go(back, all || is_much(engine)))
 			write_row_back(back);
 	}
