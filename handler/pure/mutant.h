@@ -1073,7 +1073,8 @@
 	  "background work that owes its rate more than a minute never goes on")			\
 	X(LOGGED_UNAWAITED, "logged-unawaited", 18, "level 5",					\
 	  "a row is written before its record is durable")					\
-	X(LOGGED_OUT_OF_ORDER, "logged-out-of-order", 18, "level 5",				\
+	X(LOGGED_OUT_OF_ORDER, "logged-out-of-order", 18,					\
+	  "test_engine_log: test_a_row_is_touched_when_all_records_before_its_own_are_durable",	\
 	  "a row is written when its record is durable, and one before it is not")		\
 	X(LOGGED_IN_CACHE, "logged-in-cache", 18, "level 5",					\
 	  "records stay in volatile caches")							\

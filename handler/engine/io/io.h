@@ -63,7 +63,6 @@ struct io {
 		struct list rows; /* of write_back.node, the oldest first */
 		unsigned int count;
 		unsigned int under_way; /* of them, those that are being written */
-		uint64_t bytes;		/* that all of them log when they are written: at most */
 		struct list free_rows, free_parts;
 	} backs;
 

@@ -217,7 +217,7 @@ begin_row(struct engine *engine, struct write_back *back, uint64_t row, uint64_t
 	assert(back->claim.granted);
 	list_append(&engine->io->backs.rows, &back->node);
 	engine->io->backs.count++;
-	engine->io->backs.bytes += bytes_to_log(back);
+	engine->write_log->held_bytes += bytes_to_log(back);
 }
 
 static void
@@ -236,7 +236,7 @@ end_row(struct write_back *back, int result)
 		drop_part(engine, back->oldest);
 	list_remove(&back->node);
 	engine->io->backs.count--;
-	engine->io->backs.bytes -= bytes_to_log(back);
+	engine->write_log->held_bytes -= bytes_to_log(back);
 	engine->activity++;
 	row_release(engine->rows, &back->claim);
 	list_prepend(&engine->io->backs.free_rows, &back->node);
@@ -384,7 +384,7 @@ widen(struct write_back *back, uint32_t begin, uint32_t end)
 
 	if (!row_widen(engine->rows, &back->claim, first, last))
 		return false;
-	engine->io->backs.bytes += bytes_to_log(back) - before;
+	engine->write_log->held_bytes += bytes_to_log(back) - before;
 	return true;
 }
 
@@ -418,8 +418,7 @@ begin(struct engine *engine, struct piece *piece, uint64_t row, uint32_t begin_b
 	struct write_back *back;
 
 	if (row_tail(engine->rows, row) != NULL || memory_bytes(engine) >= MEMORY_BYTES_MAX ||
-	    engine->io->backs.count >= ROWS_MAX ||
-	    !write_log_has_ample_room(engine, engine->io->backs.bytes) ||
+	    engine->io->backs.count >= ROWS_MAX || !write_log_has_ample_room(engine) ||
 	    !piece_reserve_rows(engine, piece) || (back = new_back(engine)) == NULL)
 		return false;
 	begin_row(engine, back, row, begin_bytes, end_bytes);
@@ -703,8 +702,7 @@ static bool
 is_much(const struct engine *engine)
 {
 	return memory_bytes(engine) > MEMORY_BYTES_MAX / 2 ||
-	       engine->io->backs.count > ROWS_MAX / 2 ||
-	       !write_log_has_ample_room(engine, engine->io->backs.bytes);
+	       engine->io->backs.count > ROWS_MAX / 2 || !write_log_has_ample_room(engine);
 }
 
 static bool

@@ -460,7 +460,7 @@ may_begin(const struct engine *engine, const struct logged *logged, uint32_t pac
 
 	if (logged->first != 0 || logged->writes_back || (log->sizes.sum == 0 && packed_bytes == 0))
 		return true;
-	return all <= live_bytes_max(engine) && 8 * all <= 5 * capacity_bytes(engine);
+	return all <= live_bytes_max(engine) && all + 2 * log->held_bytes <= capacity_bytes(engine);
 }
 
 /* Whole parts that fit into one record, in the order in which they came.  take: they are copied
@@ -551,13 +551,13 @@ has_room_for(const struct engine *engine, uint32_t bytes)
 
 /* An eighth of it is used at most, and a quarter is enough to write what is held to its rows. */
 bool
-write_log_has_ample_room(const struct engine *engine, uint64_t held_bytes)
+write_log_has_ample_room(const struct engine *engine)
 {
 	const struct write_log *log = engine->write_log;
 	const uint64_t capacity = capacity_bytes(engine);
 
 	return log->sizes.sum <= live_bytes_max(engine) / 4 && 8 * log->sizes.sum <= capacity &&
-	       4 * held_bytes <= capacity && log->next - log->tail < LOG_LIVE_MAX / 4;
+	       4 * log->held_bytes <= capacity && log->next - log->tail < LOG_LIVE_MAX / 4;
 }
 
 /* False: nothing waits, or it has to. */
@@ -739,7 +739,7 @@ write_log_run(struct engine *engine)
 	while (send_next(engine))
 		;
 	if (log->blocked || log->sizes.sum > live_bytes_max(engine) / 2 ||
-	    (engine->options.log == LOG_MODE_ALWAYS && !write_log_has_ample_room(engine, 0)))
+	    (engine->options.log == LOG_MODE_ALWAYS && !write_log_has_ample_room(engine)))
 		flush(engine);
 	if (log->blocked) {
 		tell_tail(engine);

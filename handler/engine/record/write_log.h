@@ -89,7 +89,8 @@ struct write_log {
 		uint32_t bytes[LOG_LIVE_MAX]; /* of record s: [s % LOG_LIVE_MAX] */
 		uint64_t sum;
 	} sizes;
-	bool blocked;	  /* there is no room for what waits */
+	uint64_t held_bytes; /* that are logged when all that is held is written to its rows, at most */
+	bool blocked;	     /* there is no room for what waits */
 	bool had_pending; /* this opening has a piece of that kind */
 	/* It can't be written; or rows may be torn whose records must stay. */
 	bool failed, spoiled;
@@ -176,8 +177,8 @@ void write_log_append(struct engine *engine, struct logged *logged);
 bool write_log_had_pending(const struct engine *engine);
 /* Records from this one on are kept for it, from now on. */
 void write_log_keep(struct engine *engine, struct logged *logged, uint64_t sequence);
-/* Something more may be held.  held_bytes: what writes all that to its rows logs. */
-bool write_log_has_ample_room(const struct engine *engine, uint64_t held_bytes);
+/* Something more may be held. */
+bool write_log_has_ample_room(const struct engine *engine);
 /* It has ended: its rows are written, or were not touched. */
 void write_log_release(struct logged *logged);
 /* It has failed, and its rows may be torn. */

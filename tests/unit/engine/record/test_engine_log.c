@@ -19,9 +19,9 @@ struct world {
 	struct tap taps[MEMBERS_MAX];
 	uint64_t key;
 	/* Of the log's records: those from this one on are held; 0: none are. */
-	uint64_t held_from;
-	bool refused;	  /* records are */
-	uint32_t rows_of; /* members whose writes of rows are held, bits */
+	uint64_t held_from, held_to; /* 0: to the last */
+	bool refused;		     /* records are */
+	uint32_t rows_of;	     /* members whose writes of rows are held, bits */
 	bool watches; /* what is overwritten in the log; or what is there when rows are written */
 	bool replays;
 	int wanted_copies;
@@ -121,7 +121,8 @@ judge(struct tap *tap, const struct backend_io *io)
 	if (in_log && world->watches)
 		check_overwritten(world, tap, io);
 	if (in_log && world->held_from > 0 && decode(world, io->iov[0].iov_base, &header) &&
-	    header.sequence >= world->held_from)
+	    header.sequence >= world->held_from &&
+	    (world->held_to == 0 || header.sequence <= world->held_to))
 		return TAP_HOLD;
 	if ((io->op == BACKEND_WRITE || io->op == BACKEND_ZERO) &&
 	    io->offset_bytes >= DATA_OFFSET) {
@@ -503,6 +504,29 @@ test_a_record_is_on_enough_members_before_it_is_replayed(void **state)
 	end(&world);
 }
 
+/* The record of the second one is durable first. */
+static void
+test_a_row_is_touched_when_all_records_before_its_own_are_durable(void **state)
+{
+	struct world world;
+	struct rig *rig = &world.rig;
+
+	(void)state;
+	begin(&world, 5, 4, 16384, 195);
+	degrade(&world);
+	world.held_from = world.held_to = 1;
+	rig_submit(rig, REQUEST_WRITE, 5, 9, false);
+	wait_for_held(&world, 1);
+	rig_submit(rig, REQUEST_WRITE, 500, 9, false);
+	rig_steps(rig, 60);
+	assert_int_equal(rig->active_count, 2);
+	world.held_from = 0;
+	for (int i = 0; i < rig->count; i++)
+		tap_let_go(&world.taps[i]);
+	rig_drain(rig);
+	end(&world);
+}
+
 static bool
 has_failed(struct rig *rig)
 {
@@ -641,6 +665,7 @@ main(void)
 		cmocka_unit_test(test_writes_go_on_while_caches_are_flushed_for_the_log),
 		cmocka_unit_test(test_superblocks_say_when_all_rows_are_proven),
 		cmocka_unit_test(test_a_record_is_on_enough_members_before_it_is_replayed),
+		cmocka_unit_test(test_a_row_is_touched_when_all_records_before_its_own_are_durable),
 		cmocka_unit_test(test_what_failed_is_not_replayed_on_those_who_have_no_mark_of_it),
 		cmocka_unit_test(test_a_row_that_is_mended_is_logged),
 		cmocka_unit_test(test_a_start_by_force_replays_nothing),
