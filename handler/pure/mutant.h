@@ -1146,6 +1146,9 @@
 	X(REPLAYED_BY_FORCE, "replayed-by-force", 18,					\
 	  "test_engine_log: test_a_start_by_force_replays_nothing",				\
 	  "records are replayed although newer ones may have gone with members")		\
+	X(CORRECTION_UNLOGGED, "correction-unlogged", 18,					\
+	  "test_engine_log: test_what_a_scrub_corrects_is_logged",				\
+	  "a scrub corrects a row beside the log")						\
 	X(MENDED_UNLOGGED, "mended-unlogged", 18,					\
 	  "test_engine_log: test_a_row_that_is_mended_is_logged",				\
 	  "a row is mended, more than one chunk of it, beside the log")			\

@@ -287,6 +287,8 @@ is_marked(struct sync_rows *rows)
 		if (rows->marked & 1u << i)
 			engine_log(engine, LOG_DEBUG, "row %llu is mended: it did not fit",
 				   (unsigned long long)rows->first_row + (unsigned)i);
+	engine->write_log->writers++; /* the log is not opened beside it */
+	rows->counts = true;
 	marks->ready = batch_marked;
 	marks->since_ms = 0;
 	list_init(&marks->node);
@@ -305,6 +307,11 @@ compare_rows(struct sync_rows *rows)
 	}
 	if (rows->differed == 0 || rows->purpose != SYNC_PARITY)
 		sync_rows_end(rows, 0);
+	else if (proven_rows(rows) != 0 && write_log_holds(rows->op.engine))
+		sync_rows_end(rows, -ENOLINK);
+	else if (proven_rows(rows) != 0 && write_log_on(rows->op.engine) &&
+		 !MUTANT(CORRECTION_UNLOGGED))
+		mend_rows(rows, 0); /* which logs what it writes */
 	else if (is_marked(rows))
 		correct_rows(rows);
 }
