@@ -142,6 +142,8 @@ class LogHeader(ctypes.Structure):
         ("copies", ctypes.c_uint32),
         ("piece_count", ctypes.c_uint16),
         ("payload_blocks", ctypes.c_uint16),
+        ("epoch", ctypes.c_uint64),
+        ("run_first", ctypes.c_uint64),
     ]
 
 
@@ -214,6 +216,7 @@ def load_library() -> ctypes.CDLL:
         ("log_encode", u32, [p, p, p, p, i32, p]),
         ("log_decode", i32, [p, p, u64, p, p, p, p]),
         ("log_payload_is_whole", ctypes.c_bool, [p, p]),
+        ("log_replay_drop_stale", size, [p, size]),
         ("log_replay_decide", None, [p, size, ctypes.c_bool, p]),
         ("layout_region_rows", u32, [u64, u32]),
         ("layout_compute", i32, [u64, u32, p, p, p]),

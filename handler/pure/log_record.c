@@ -21,6 +21,8 @@ enum {
 	AT_COPIES = 68,
 	AT_PIECE_COUNT = 72,
 	AT_PAYLOAD_BLOCKS = 74,
+	AT_EPOCH = 80,
+	AT_RUN_FIRST = 88,
 	AT_PIECES = 128,
 	AT_SUMS = 2048,
 	/* in a piece */
@@ -162,6 +164,8 @@ log_fault(const struct log_header *header, const struct log_piece *pieces,
 		return "it says of itself that it is durable";
 	if (header->tail == 0 || header->durable < header->tail - 1)
 		return "it says that records are in their rows that were not durable";
+	if (header->run_first == 0 || header->run_first > header->sequence)
+		return "its run began behind it";
 	if (header->copies == 0 || (header->copies & ~geometry_lowest(geometry->members)) != 0)
 		return "it is on no member, or on one that the volume does not have";
 	if (header->sequence == 1 && header->predecessor != 0)
@@ -276,6 +280,8 @@ log_encode(const struct log_header *header, const struct log_piece *pieces,
 	put_u32(out + AT_COPIES, header->copies);
 	put_le(out + AT_PIECE_COUNT, header->piece_count, 2);
 	put_le(out + AT_PAYLOAD_BLOCKS, header->payload_blocks, 2);
+	put_u64(out + AT_EPOCH, header->epoch);
+	put_u64(out + AT_RUN_FIRST, header->run_first);
 	for (unsigned int i = 0; i < header->piece_count; i++)
 		put_piece(out + AT_PIECES + PIECE_BYTES * i, &pieces[i]);
 	sum_payload(payload, count, bytes_of(pieces, header->piece_count), out + AT_SUMS);
@@ -298,6 +304,8 @@ log_decode(const uint8_t *in, const uint8_t volume_uuid[16], uint64_t key,
 		.copies = get_u32(in + AT_COPIES),
 		.piece_count = (uint16_t)get_le(in + AT_PIECE_COUNT, 2),
 		.payload_blocks = (uint16_t)get_le(in + AT_PAYLOAD_BLOCKS, 2),
+		.epoch = get_u64(in + AT_EPOCH),
+		.run_first = get_u64(in + AT_RUN_FIRST),
 	};
 	struct log_piece read[LOG_PIECES_MAX];
 

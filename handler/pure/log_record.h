@@ -61,6 +61,8 @@ struct log_header {
 	uint32_t copies;      /* roles that the record is sent to, bits; not 0 */
 	uint16_t piece_count; /* 0: it only says what is in the header */
 	uint16_t payload_blocks;
+	uint64_t epoch; /* the volume's, when the run began that wrote it; an opening outlives runs */
+	uint64_t run_first; /* the first sequence of that run: 1 .. sequence */
 };
 
 enum log_verdict {

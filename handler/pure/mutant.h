@@ -1171,6 +1171,18 @@
 	X(HELD_UNDOUBTED, "held-undoubted", 18,					\
 	  "test_write_back: test_rows_that_a_broken_log_was_written_to_are_not_believed",	\
 	  "what a broken log holds is written to rows that superblocks call proven")		\
+	X(HELD_JOINED_LATE, "held-joined-late", 18, "level 5",				\
+	  "a small write joins others whose row is being written, and goes with them")	\
+	X(HELD_OVERTAKEN, "held-overtaken", 18,					\
+	  "test_write_back: test_who_wants_the_row_comes_behind_those_that_wait_to_join",	\
+	  "a later write of a row goes before small ones that wait for their turn")	\
+	X(RUNS_SHARE_COLUMNS, "runs-share-columns", 18, "level 5",				\
+	  "two runs of a row, of the same columns, are written at the same time")	\
+	X(HELD_LOGGED_TWICE, "held-logged-twice", 18, "level 5",				\
+	  "the same bytes are in two records under way, which have no order")	\
+	X(REPLAY_STALE, "replay-stale", 18,							\
+	  "test_log_replay: test_what_an_older_run_left_behind_a_gap_is_stale",			\
+	  "a start takes a record that an older run left behind a gap")	\
 	X(PENDING_OVER_WRITTEN, "pending-over-written", 18, "level 5",			\
 	  "what was acknowledged is written over what its row got later")			\
 	X(PENDING_FORGOTTEN, "pending-forgotten", 18, "level 5",				\

@@ -44,6 +44,44 @@ log_replay_copy(const struct log_copy *copies, size_t count, uint64_t sequence,
 	return NULL;
 }
 
+/* The run before the one that this one followed; 0: there is none. */
+static uint64_t
+epoch_below(const struct log_copy *copies, size_t count, uint64_t epoch)
+{
+	uint64_t below = 0;
+
+	for (size_t i = 0; i < count; i++)
+		if (copies[i].header.epoch < epoch && copies[i].header.epoch > below)
+			below = copies[i].header.epoch;
+	return below;
+}
+
+size_t
+log_replay_drop_stale(struct log_copy *copies, size_t count)
+{
+	uint64_t first = UINT64_MAX; /* of the runs that were looked at */
+
+	if (MUTANT(REPLAY_STALE))
+		return count;
+	for (uint64_t epoch = UINT64_MAX; (epoch = epoch_below(copies, count, epoch)) != 0;) {
+		uint64_t run_first = first;
+		size_t kept = 0;
+
+		for (size_t i = 0; i < count; i++) {
+			const struct log_header *header = &copies[i].header;
+
+			/* Also one that is stale itself says when its run began. */
+			if (header->epoch == epoch && header->run_first < run_first)
+				run_first = header->run_first;
+			if (header->epoch != epoch || header->sequence < first)
+				copies[kept++] = copies[i];
+		}
+		first = run_first;
+		count = kept;
+	}
+	return count;
+}
+
 void
 log_replay_decide(struct log_copy *copies, size_t count, bool may_hide, struct log_replay *out)
 {

@@ -34,7 +34,12 @@ struct log_replay {
 	uint64_t missing_from, missing_to;
 };
 
-/* Of the records of one opening.  Sorts copies: by sequence, those of one record together.  The copy
+/* A run that resumed the opening found a gap, and gave the sequences behind it to other records: what
+ * older runs have of these is stale.  How many copies are left, in the same memory.
+ */
+size_t log_replay_drop_stale(struct log_copy *copies, size_t count);
+
+/* Of the records of one opening, none stale.  Sorts copies: by sequence, those of one record together.  The copy
  * to replay a sequence from is log_replay_copy()'s.  may_hide: as many logs have blocks that can't be
  * read as the newest record had copies.
  */

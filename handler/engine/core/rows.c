@@ -144,6 +144,16 @@ may_grant(const struct row_table *table, const struct row_claim *claim)
 	return true;
 }
 
+static void
+tell_first(struct row_table *table, const struct row_entry *entry, struct row_claim *claim)
+{
+	struct claim_holder *first =
+		list_entry(entry->claims.next, struct row_claim, in_row)->holder;
+
+	if (first->awaited != NULL && !may_grant(table, claim))
+		first->awaited(first);
+}
+
 void
 row_claim(struct row_table *table, uint64_t row, struct row_claim *claim)
 {
@@ -153,6 +163,9 @@ row_claim(struct row_table *table, uint64_t row, struct row_claim *claim)
 		entry = add_entry(table, row);
 	table->claims++;
 	claim->entry = entry;
+	claim->in_row.prev = entry->claims.prev; /* for may_grant() */
+	if (!list_empty(&entry->claims))
+		tell_first(table, entry, claim);
 	list_append(&entry->claims, &claim->in_row);
 	claim->granted = may_grant(table, claim);
 	if (!claim->granted)

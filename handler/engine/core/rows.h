@@ -31,6 +31,10 @@ struct claim_holder { /* embedded in an operation */
 	int waiting;  /* claims not granted yet */
 	/* when waiting falls to 0; may be called from row_release */
 	void (*granted)(struct claim_holder *holder);
+	/* Somebody will have to wait for a row of which this has the first claim; called from
+	 * row_claim().  Claims of that row may be queued here, and come before.  Or NULL.
+	 */
+	void (*awaited)(struct claim_holder *holder);
 };
 
 struct row_entry;

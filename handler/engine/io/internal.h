@@ -28,6 +28,8 @@ struct piece *piece_create(struct engine *engine, struct engine_request *request
 /* they can be claimed now; false: no memory */
 bool piece_reserve_rows(struct engine *engine, const struct piece *piece);
 void piece_finish(struct engine *engine, struct piece *piece, int result);
+/* By an operation, or one that is there already. */
+void piece_dispatch(struct engine *engine, struct piece *piece);
 /* For figures: it goes on, which waited since it was made, or since it began again (0: it did not).
  */
 void piece_waited(struct engine *engine, const struct piece *piece, uint64_t again_ns);

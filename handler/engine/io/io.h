@@ -5,7 +5,8 @@
  *	write_op.c	one or more merged writes	write_rows.c	its row plans, memory and I/O
  *	plug.c		streams of writes		zero_op.c	whole rows of zeros
  *	compare_op.c	a read and a write in one	flush_op.c	a flush that is asked for
- *	write_back.c	small writes that the write log acknowledges	late.c	what has waited too long
+ *	write_back.c	small writes that the write log acknowledges	destage.c	and that come to their rows
+ *	late.c		what has waited too long
  */
 #ifndef IRAID_ENGINE_IO_H
 #define IRAID_ENGINE_IO_H
@@ -60,10 +61,15 @@ struct io {
 	} zeros;
 
 	struct { /* rows of which something is in the write log, and not in them yet */
-		struct list rows; /* of write_back.node, the oldest first */
-		unsigned int count;
-		unsigned int under_way; /* of them, those that are being written */
-		struct list free_rows, free_parts;
+		/* of write_back.node: held, the oldest first; those that are written before others;
+		 * and those that are being written
+		 */
+		struct list rows, urgent, busy;
+		unsigned int count;	/* of all three */
+		unsigned int under_way; /* of busy */
+		bool batch;		/* the oldest rows are being written */
+		uint64_t pages;		/* that hold something */
+		struct list free_rows, free_parts, free_pages;
 	} backs;
 
 	struct list reads;   /* of read_op, those whose commands are under way */
@@ -114,10 +120,13 @@ uint64_t read_op_deadline(const struct engine *engine);
 void plug_run(struct engine *engine);
 uint64_t plug_deadline(const struct engine *engine);
 
-/* --- write_back.c --- */
+/* --- destage.c --- */
 
 void write_back_run(struct engine *engine);
 uint64_t write_back_deadline(const struct engine *engine);
+
+/* --- write_back.c --- */
+
 /* A start found it in the log, in records from `sequence` on.  bytes: the row's data; set: by block,
  * whether that is of the log.  0 or -ENOMEM.
  */

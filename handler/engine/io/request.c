@@ -160,8 +160,8 @@ piece_end(const struct engine *engine, const struct engine_request *request, uin
 	return end_bytes < limit ? end_bytes : limit;
 }
 
-static void
-dispatch(struct engine *engine, struct piece *piece)
+void
+piece_dispatch(struct engine *engine, struct piece *piece)
 {
 	bool created = false;
 
@@ -220,7 +220,7 @@ request_carry_out(struct engine *engine, struct engine_request *request)
 		request->pieces_left++;
 		if (stop < end && request->op == REQUEST_WRITE)
 			behind_begun(engine, request);
-		dispatch(engine, piece);
+		piece_dispatch(engine, piece);
 		at = stop;
 	} while (at < end);
 	request_let_go(engine, request);
@@ -311,8 +311,11 @@ io_init(struct engine *engine)
 	list_init(&io->free_compares);
 	list_init(&io->free_flushes);
 	list_init(&io->backs.rows);
+	list_init(&io->backs.urgent);
+	list_init(&io->backs.busy);
 	list_init(&io->backs.free_rows);
 	list_init(&io->backs.free_parts);
+	list_init(&io->backs.free_pages);
 	zero_ops_init(engine);
 }
 

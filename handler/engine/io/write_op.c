@@ -168,6 +168,17 @@ must_repeat_write(const struct write_op *op)
 
 /* --- FLUSHING --- */
 
+/* It is written, but the table can't say so.  What is written back waits for that as long as it takes
+ * (-ENOSPC); a member that refuses the row is something else.
+ */
+static void
+end_unrecorded(struct write_op *op, int error)
+{
+	const bool refused = error == -EIO || error == -ENOSPC;
+
+	write_end(op, refused ? (op->op.writes_back ? -ENOSPC : -EIO) : error);
+}
+
 static void
 lost_forgotten(struct lost_waiter *waiter, int error)
 {
@@ -176,7 +187,7 @@ lost_forgotten(struct lost_waiter *waiter, int error)
 	if (error == 0 && must_repeat_write(op))
 		write_again(op);
 	else
-		write_end(op, error);
+		end_unrecorded(op, error);
 }
 
 static void
@@ -194,7 +205,7 @@ write_flushed(struct flush_waiter *waiter, int result)
 	if (result == 0 && op->finds_lost)
 		result = lost_overwrite(engine, op->begin_bytes, op->end_bytes);
 	if (result != 0 || !op->finds_lost) {
-		write_end(op, result == -ENOSPC ? -EIO : result);
+		end_unrecorded(op, result);
 		return;
 	}
 	op->state = WRITE_FORGETTING;

@@ -152,13 +152,24 @@ begin_change(struct engine *engine)
 
 /* --- DRAINS, FLUSHES --- */
 
+/* All that is live waits for room, and has touched no row: it is logged anew, by the next key. */
+static bool
+may_begin_anew(const struct engine *engine)
+{
+	const struct write_log *log = engine->write_log;
+
+	return log->on && log->full && !log->failed && log_mode_wanted(engine) &&
+	       is_calm(engine) && log->cache_losses == engine->cache_losses;
+}
+
 static void
 step_flushed(struct flush_waiter *waiter, int result)
 {
 	struct write_log *log = list_entry(waiter, struct write_log, step_flush);
 	struct engine *engine = log->engine;
-	const bool opens = !log->on && log_mode_wanted(engine) && is_calm(engine);
-	const bool closes = log->on && !may_stay(engine);
+	const bool anew = result == 0 && may_begin_anew(engine);
+	const bool opens = anew || (!log->on && log_mode_wanted(engine) && is_calm(engine));
+	const bool closes = log->on && !anew && !may_stay(engine);
 
 	if (log->step != LOG_FLUSHES)
 		return;

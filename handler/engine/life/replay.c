@@ -400,6 +400,7 @@ decide(struct replay *replay)
 {
 	struct engine *engine = replay->engine;
 
+	replay->copy_count = log_replay_drop_stale(replay->copies, replay->copy_count);
 	log_replay_decide(replay->copies, replay->copy_count, may_hide(replay), &replay->decided);
 	if (replay->decided.missing_from != 0)
 		replay->hole = "records of it are gone that were there";

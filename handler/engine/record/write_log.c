@@ -100,8 +100,10 @@ write_log_release(struct logged *logged)
 void
 write_log_spoil(struct engine *engine, struct logged *logged)
 {
-	if (logged->first != 0 && engine->write_log->on)
+	if (logged->first != 0 && engine->write_log->on) {
 		engine->write_log->spoiled = true;
+		engine->write_log->full = false;
+	}
 	write_log_release(logged);
 	engine->activity++;
 }
@@ -370,6 +372,8 @@ send_record(struct engine *engine, struct record_io *record, const struct log_pi
 		.copies = copies,
 		.piece_count = (uint16_t)count,
 		.payload_blocks = (uint16_t)log_payload_blocks(payload_bytes),
+		.epoch = log->epoch,
+		.run_first = log->run_first,
 	};
 
 	memcpy(header.volume_uuid, engine->options.volume_uuid, 16);
@@ -385,6 +389,7 @@ send_record(struct engine *engine, struct record_io *record, const struct log_pi
 	record->failed = record->durable = false;
 	log->sizes.bytes[record->sequence % LOG_LIVE_MAX] = record->length_bytes;
 	log->sizes.sum += record->length_bytes;
+	log->sizes.ever += record->length_bytes;
 	log->turn = (log->turn + 1) % engine->geometry.members;
 	record->pending = 1; /* this function */
 	for (int role = 0; role < engine->geometry.members; role++)
@@ -460,6 +465,8 @@ may_begin(const struct engine *engine, const struct logged *logged, uint32_t pac
 
 	if (logged->first != 0 || logged->writes_back || (log->sizes.sum == 0 && packed_bytes == 0))
 		return true;
+	if (log->one_by_one)
+		return false;
 	return all <= live_bytes_max(engine) && all + 2 * log->held_bytes <= capacity_bytes(engine);
 }
 
@@ -549,15 +556,24 @@ has_room_for(const struct engine *engine, uint32_t bytes)
 	       log->next - log->tail < LOG_LIVE_MAX - 1;
 }
 
-/* An eighth of it is used at most, and a quarter is enough to write what is held to its rows. */
+/* Three eighths of it are used at most, and a quarter is enough to write what is held to its rows. */
 bool
-write_log_has_ample_room(const struct engine *engine)
+write_log_may_hold(const struct engine *engine)
 {
 	const struct write_log *log = engine->write_log;
 	const uint64_t capacity = capacity_bytes(engine);
 
-	return log->sizes.sum <= live_bytes_max(engine) / 4 && 8 * log->sizes.sum <= capacity &&
-	       4 * log->held_bytes <= capacity && log->next - log->tail < LOG_LIVE_MAX / 4;
+	return 8 * log->sizes.sum <= 3 * (uint64_t)live_bytes_max(engine) &&
+	       8 * log->sizes.sum <= 3 * capacity && 4 * log->held_bytes <= capacity &&
+	       log->next - log->tail < LOG_LIVE_MAX / 2;
+}
+
+uint64_t
+write_log_window_bytes(const struct engine *engine)
+{
+	const uint64_t capacity = capacity_bytes(engine), most = live_bytes_max(engine);
+
+	return (capacity < most ? capacity : most) / 4;
 }
 
 /* False: nothing waits, or it has to. */
@@ -608,6 +624,7 @@ look_for_lost_caches(struct engine *engine)
 	    MUTANT(TAIL_OVER_LOST_CACHE))
 		return;
 	log->spoiled = true;
+	log->full = false;
 	engine->activity++;
 }
 
@@ -738,17 +755,18 @@ write_log_run(struct engine *engine)
 	}
 	while (send_next(engine))
 		;
+	log->one_by_one &= !list_empty(&log->waiting);
 	if (log->blocked || log->sizes.sum > live_bytes_max(engine) / 2 ||
-	    (engine->options.log == LOG_MODE_ALWAYS && !write_log_has_ample_room(engine)))
+	    (engine->options.log == LOG_MODE_ALWAYS &&
+	     log->sizes.sum > write_log_window_bytes(engine)))
 		flush(engine);
 	if (log->blocked) {
 		tell_tail(engine);
 		turn_away(engine);
 	}
 	if (is_stuck(engine)) {
-		engine_log(engine, LOG_WARNING,
-			   "the write log has no room left: it is opened anew");
-		log->spoiled = true;
+		engine_log(engine, LOG_WARNING, "the write log has no room left: it begins anew");
+		log->spoiled = log->full = true;
 		engine->activity++;
 	}
 }
@@ -888,7 +906,7 @@ write_log_resume(struct engine *engine, uint64_t tail, uint64_t end, uint64_t by
 
 	write_log_open(engine);
 	log->tail = log->tail_durable = tail;
-	log->next = end;
+	log->next = log->run_first = end;
 	log->durable = end - 1;
 	log->digest = digest;
 	memset(log->sizes.bytes, 0, sizeof(log->sizes.bytes));
@@ -921,10 +939,12 @@ write_log_open(struct engine *engine)
 	/* Those that begin again begin here: nothing of them is in this opening. */
 	for (struct list *node; (node = list_take(&log->live)) != NULL;)
 		list_entry(node, struct logged, live)->first = 0;
-	log->next = log->tail = log->tail_durable = 1;
+	log->one_by_one = log->full; /* parts of segments that can't be used were not counted */
+	log->epoch = engine->record.epoch;
+	log->next = log->run_first = log->tail = log->tail_durable = 1;
 	log->durable = 0;
 	log->sizes.sum = 0;
-	log->blocked = log->failed = log->spoiled = log->had_pending = false;
+	log->blocked = log->failed = log->spoiled = log->full = log->had_pending = false;
 	log->cache_losses = engine->cache_losses;
 	for (int role = 0; role < engine->geometry.members; role++) {
 		struct log_place *place = &log->places[role];

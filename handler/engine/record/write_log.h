@@ -18,8 +18,8 @@
 #include "pure/parity.h"
 
 #define LOG_UNDER_WAY 4 /* records at a time */
-#define LOG_LIVE_MAX 8192u
-#define LOG_LIVE_BYTES_MAX (32u << 20) /* a start replays no more */
+#define LOG_LIVE_MAX 16384u
+#define LOG_LIVE_BYTES_MAX (64u << 20) /* a start replays no more */
 
 struct logged_piece {
 	struct log_piece piece;
@@ -80,6 +80,7 @@ struct write_log {
 	uint64_t next, durable;	     /* sequences: of the next record; up to this one all are */
 	uint64_t tail, tail_durable; /* before it all are in their rows; and members know it */
 	uint32_t digest;	     /* of the last record */
+	uint64_t epoch, run_first;   /* when this run opened it, or resumed; and its first record */
 	uint32_t segment_bytes, segments;
 	struct log_place places[IRAID_MEMBERS_MAX];
 	int turn; /* the role that is asked first */
@@ -88,12 +89,15 @@ struct write_log {
 	struct {
 		uint32_t bytes[LOG_LIVE_MAX]; /* of record s: [s % LOG_LIVE_MAX] */
 		uint64_t sum;
+		uint64_t ever; /* of all records, also of older openings */
 	} sizes;
 	uint64_t held_bytes; /* that are logged when all that is held is written to its rows, at most */
 	bool blocked;	     /* there is no room for what waits */
 	bool had_pending; /* this opening has a piece of that kind */
 	/* It can't be written; or rows may be torn whose records must stay. */
 	bool failed, spoiled;
+	bool full;	       /* ... for nothing but that: all that is live waits for room */
+	bool one_by_one;       /* operations begin when nothing else is live */
 	uint32_t cache_losses; /* engine->cache_losses when it was opened */
 	struct flush_waiter flush;
 	bool flushing;
@@ -178,7 +182,10 @@ bool write_log_had_pending(const struct engine *engine);
 /* Records from this one on are kept for it, from now on. */
 void write_log_keep(struct engine *engine, struct logged *logged, uint64_t sequence);
 /* Something more may be held. */
-bool write_log_has_ample_room(const struct engine *engine);
+bool write_log_may_hold(const struct engine *engine);
+/* When so much has been logged since, what is held comes to its row: in time before there is no room.
+ */
+uint64_t write_log_window_bytes(const struct engine *engine);
 /* It has ended: its rows are written, or were not touched. */
 void write_log_release(struct logged *logged);
 /* It has failed, and its rows may be torn. */

@@ -356,35 +356,30 @@ mend_logged(struct logged *logged, int error)
 		write_row(rows);
 }
 
-/* All that is written of it in these columns.  0 or -ENOMEM. */
+/* All of it in these columns, also what is not written: an older record may have something else of that
+ * than what P was made from, if it has rotted since.  0 or -ENOMEM.
+ */
 static int
 log_columns(struct sync_rows *rows, uint32_t begin, uint32_t end)
 {
 	const struct engine *engine = rows->op.engine;
-	const struct mend *mend = &rows->mend;
 	bool begins = true;
 
 	for (int position = 0; position < engine->geometry.width; position++) {
-		const bool whole = mend->changed & ROLE(position);
-		struct log_piece piece = { .row = row_of(rows),
-					   .role = role_at(rows, position),
-					   .kind = LOG_PIECE_WRITTEN };
-		uint32_t next;
+		const struct iov_run run = { &rows->chunks[position], 1, begin };
+		const struct log_piece piece = {
+			.row = row_of(rows),
+			.role = role_at(rows, position),
+			.kind = LOG_PIECE_WRITTEN,
+			.column_bytes = begin,
+			.length_bytes = end - begin,
+		};
 
 		if (engine->missing & ROLE(piece.role))
 			continue;
-		for (uint32_t at = begin; at < end; at = next) {
-			const struct iov_run run = { &rows->chunks[position], 1, at };
-
-			next = whole ? end : at + MEND_PIECE_BYTES;
-			if (!whole && !mend->bad[position][at / MEND_PIECE_BYTES])
-				continue;
-			piece.column_bytes = at;
-			piece.length_bytes = next - at;
-			if (logged_add(&rows->logged, &piece, run, begins) != 0)
-				return -ENOMEM;
-			begins = false;
-		}
+		if (logged_add(&rows->logged, &piece, run, begins) != 0)
+			return -ENOMEM;
+		begins = false;
 	}
 	return 0;
 }

@@ -53,6 +53,8 @@ class Record:
     pieces: tuple[Piece, ...]
     whole: bool
     offset: int
+    epoch: int = 1
+    run_first: int = 1
 
 
 @dataclass(frozen=True)
@@ -74,11 +76,13 @@ def record_at(log: bytes, offset: int, volume_uuid: bytes, key: int) -> Record |
     found_key, sequence, tail, durable, predecessor, copies, count, blocks = struct.unpack_from("<QQQQIIHH", header, 32)
     if (uuid, found_key) != (volume_uuid, key) or crc32c(header[:8] + bytes(4) + header[12:]) != crc:
         return None
+    epoch, run_first = struct.unpack_from("<QQ", header, 80)
     if version > 1:
         raise Unsupported(f"byte {offset} of the log: a record of version {version}")
     if not (
         1 <= tail <= sequence
         and tail - 1 <= durable < sequence
+        and 1 <= run_first <= sequence
         and copies > 0
         and count <= PIECES_MAX
         and blocks <= PAYLOAD_BLOCKS_MAX
@@ -94,7 +98,7 @@ def record_at(log: bytes, offset: int, volume_uuid: bytes, key: int) -> Record |
         row, column, length, role, kind = struct.unpack_from("<QIIBB", header, PIECES_AT + PIECE_BYTES * i)
         pieces.append(Piece(row, column, role, kind, payload[at : at + length]))
         at += length
-    return Record(sequence, tail, durable, predecessor, copies, crc, tuple(pieces), whole, offset)
+    return Record(sequence, tail, durable, predecessor, copies, crc, tuple(pieces), whole, offset, epoch, run_first)
 
 
 def records_of(log: bytes, volume_uuid: bytes, key: int) -> list[Record]:
@@ -122,10 +126,16 @@ def pending_of(replay: Replay) -> dict[tuple[int, int, int], int]:
     return pending
 
 
+def is_stale(record: Record, copies: Iterable[Record]) -> bool:
+    """A later run found a gap before it."""
+    return any(other.epoch > record.epoch and other.run_first <= record.sequence for other in copies)
+
+
 def decide(copies: Iterable[Record], may_hide: bool = False) -> Replay:
     """What a start replays, of what all members hold.  `may_hide`: the newest record may be in blocks that can't be
     read."""
-    copies = list(copies)
+    found = list(copies)
+    copies = [record for record in found if not is_stale(record, found)]
     sequence = max((record.tail for record in copies), default=1)
     durable = max((record.durable for record in copies), default=0)
     replayed: list[Record] = []

@@ -153,6 +153,8 @@ make_record(const struct geometry *geometry, uint8_t *out)
 	header.tail = 1 + fuzz_below((uint32_t)header.sequence);
 	header.durable =
 		header.tail - 1 + fuzz_below((uint32_t)(header.sequence - header.tail + 1));
+	header.epoch = fuzz_random();
+	header.run_first = 1 + fuzz_below((uint32_t)header.sequence);
 	header.predecessor = header.sequence > 1 ? (uint32_t)fuzz_random() : 0;
 	for (uint32_t wanted = fuzz_below(LOG_PIECES_MAX + 1); wanted > 0; wanted--) {
 		struct log_piece piece =

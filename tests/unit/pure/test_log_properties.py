@@ -91,6 +91,8 @@ def written(draw: st.DrawFn) -> Written:
         tail=draw(st.integers(1, sequence)),
         predecessor=0 if sequence == 1 else rng.getrandbits(32),
         copies=draw(st.integers(1, 2**members - 1)),
+        epoch=draw(st.integers(0, 2**64 - 1)),
+        run_first=draw(st.integers(1, sequence)),
     )
     header.durable = draw(st.integers(header.tail - 1, sequence - 1))
     header.volume_uuid[:] = rng.randbytes(16)
@@ -155,7 +157,7 @@ def sealed(block: bytes | bytearray) -> bytes:
 def test_the_reader_finds_what_was_written(record: Written) -> None:
     found = record_at(record.all(), 0, record.volume_uuid, record.header.key)
     assert found is not None and found.whole and found.digest == record.digest
-    for field in ("sequence", "tail", "durable", "predecessor", "copies"):
+    for field in ("sequence", "tail", "durable", "predecessor", "copies", "epoch", "run_first"):
         assert getattr(found, field) == getattr(record.header, field), field
     assert len(found.pieces) == record.header.piece_count
     at = 0
@@ -213,6 +215,8 @@ ABSURD = {
     "no copies": ("copies", 0),
     "a copy on a role that is not there": ("copies", 1 << 31),
     "a first record with a predecessor": ("first", 1),
+    "a run that began behind it": ("run_first", 21),
+    "a run that began nowhere": ("run_first", 0),
     "too short a payload": ("payload_blocks", 1),
     "too long a payload": ("payload_blocks", 3),
     "a row behind the last": ("row", 2**40),
@@ -255,7 +259,7 @@ def record_and_pieces() -> tuple[Geometry, LogHeader, list[LogPiece]]:
     geometry = Geometry()
     assert lib().geometry_init(ref(geometry), 5, 4, 64 * KIB, 512, 64 * MIB) == 0
     roles = [lib().geometry_role(ref(geometry), 7, position) for position in range(2)]
-    header = LogHeader(key=9, sequence=20, tail=18, durable=17, predecessor=5, copies=3)
+    header = LogHeader(key=9, sequence=20, tail=18, durable=17, predecessor=5, copies=3, run_first=1)
     header.piece_count, header.payload_blocks = 2, 2
     return geometry, header, [LogPiece(7, 512, 4096, role, WRITTEN) for role in roles]
 
@@ -313,7 +317,8 @@ def check_refused(good: Written, header: LogHeader, pieces: list[LogPiece]) -> N
     assert lib().log_fault(ref(header), array, ref(good.geometry)) is not None
     # by hand, for the product would not write it
     block = bytearray(good.block)
-    struct.pack_into("<QQQQIIHH", block, 32, *(getattr(header, name) for name, _ in LogHeader._fields_[1:]))
+    fields = [getattr(header, name) for name, _ in LogHeader._fields_[1:]]
+    struct.pack_into("<QQQQIIHH4xQQ", block, 32, *fields)
     for i, piece in enumerate(pieces[: header.piece_count]):
         struct.pack_into(
             "<QIIBB", block, 128 + 24 * i, piece.row, piece.column_bytes, piece.length_bytes, piece.role, piece.kind
@@ -351,7 +356,7 @@ def test_a_role_without_a_part_in_the_row_has_no_piece() -> None:
     """Level 10 of four: row 0 is on roles 0 and 1."""
     geometry = Geometry()
     assert lib().geometry_init(ref(geometry), 10, 4, 64 * KIB, 512, 64 * MIB) == 0
-    header = LogHeader(key=9, sequence=1, tail=1, copies=3, piece_count=1, payload_blocks=1)
+    header = LogHeader(key=9, sequence=1, tail=1, copies=3, piece_count=1, payload_blocks=1, run_first=1)
     for role in range(4):
         pieces = (LogPiece * 1)(LogPiece(0, 0, 512, role, WRITTEN))
         assert (lib().log_fault(ref(header), pieces, ref(geometry)) is None) == (role < 2)
@@ -370,7 +375,7 @@ def test_a_log_is_replayed_up_to_the_first_record_that_is_torn_everywhere(count:
     assert lib().geometry_init(ref(geometry), 5, 4, 64 * KIB, 512, 64 * MIB) == 0
     logs, predecessor, uuid = [bytearray(MIB), bytearray(MIB)], 0, rng.randbytes(16)
     for sequence in range(1, count + 1):
-        header = LogHeader(key=7, sequence=sequence, tail=1, predecessor=predecessor, copies=3)
+        header = LogHeader(key=7, sequence=sequence, tail=1, predecessor=predecessor, copies=3, run_first=1)
         header.volume_uuid[:] = uuid
         header.piece_count, header.payload_blocks = 1, 1
         role = lib().geometry_role(ref(geometry), sequence, 0)
@@ -389,8 +394,9 @@ def test_a_log_is_replayed_up_to_the_first_record_that_is_torn_everywhere(count:
 
 @st.composite
 def copies(draw: st.DrawFn) -> list[Record]:
-    """Of up to twelve records on three members; some are nowhere, torn, or follow on something else."""
+    """Of up to twelve records on three members, of several runs; some are nowhere, torn, or follow on something else."""
     rng = random.Random(draw(st.integers(0, 2**32)))
+    runs = [(epoch, rng.randint(1, 12)) for epoch in range(1, rng.randint(1, 4) + 1)]
     holes, torn, strangers = (rng.choice([0, 0, 0.1, 0.4]) for _ in range(3))
     found = []
     for sequence in range(1, rng.randint(1, 12) + 1):
@@ -401,7 +407,8 @@ def copies(draw: st.DrawFn) -> list[Record]:
                 continue
             predecessor = 77 if rng.random() < strangers else sequence - 1
             whole = rng.random() >= torn
-            found.append(Record(sequence, tail, durable, predecessor, 7, sequence, (), whole, len(found)))
+            epoch, first = rng.choice([run for run in runs if run[1] <= sequence] or [(0, 1)])
+            found.append(Record(sequence, tail, durable, predecessor, 7, sequence, (), whole, len(found), epoch, first))
     rng.shuffle(found)
     return found
 
@@ -414,8 +421,10 @@ def test_the_product_replays_what_the_reader_does(found: list[Record], may_hide:
     for copy, record in zip(array, found, strict=False):
         copy.header.sequence, copy.header.tail, copy.header.durable = record.sequence, record.tail, record.durable
         copy.header.predecessor, copy.digest, copy.whole = record.predecessor, record.digest, record.whole
+        copy.header.epoch, copy.header.run_first = record.epoch, record.run_first
     decided, replay = LogReplay(), decide(found, may_hide)
-    lib().log_replay_decide(array, len(found), may_hide, ref(decided))
+    count = lib().log_replay_drop_stale(array, len(found))
+    lib().log_replay_decide(array, count, may_hide, ref(decided))
     assert list(range(decided.first, decided.end)) == [record.sequence for record in replay.records]
     assert (decided.missing_from, decided.missing_to) == (
         (replay.missing[0], replay.missing[-1]) if replay.missing else (0, 0)

@@ -61,6 +61,7 @@ decide(struct log *log)
 {
 	struct log_replay replay;
 
+	log->count = log_replay_drop_stale(log->copies, log->count);
 	log_replay_decide(log->copies, log->count, log->may_hide, &replay);
 	return replay;
 }
@@ -207,10 +208,41 @@ test_what_could_not_be_read_may_be_the_newest_record(void **state)
 	assert_hole(&log, 3, 9, 9);
 }
 
+/* A run wrote 3 and 5, but 4 was torn; the next one wrote a 4 and a 5 of its own, and a 6 that makes
+ * 5 the tail.  Of the 5 that is stale nothing tells but when its run began.
+ */
+static void
+test_what_an_older_run_left_behind_a_gap_is_stale(void **state)
+{
+	(void)state;
+	for (int first = 0; first < 2; first++) {
+		struct log log = { .count = 0 };
+		struct log_copy *stale, *other;
+
+		for (int n = 0; n < 2; n++)
+			if (n == first) {
+				stale = put(&log, 5, 0, 1, 3);
+				stale->header.epoch = 7;
+				stale->header.run_first = 1;
+				stale->digest++;
+			} else {
+				other = put(&log, 5, 1, 1, 3);
+				other->header.epoch = 8;
+				other->header.run_first = 4;
+			}
+		other = put(&log, 6, 2, 5, 5);
+		other->header.epoch = 8;
+		other->header.run_first = 4;
+		assert_replay(&log, 5, 7);
+		assert_int_equal(log.count, 2);
+	}
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_what_an_older_run_left_behind_a_gap_is_stale),
 		cmocka_unit_test(test_an_empty_log_has_nothing_to_replay),
 		cmocka_unit_test(test_all_records_from_the_tail_on_are_replayed_in_order),
 		cmocka_unit_test(test_what_is_in_its_row_is_not_replayed),

@@ -161,6 +161,81 @@ test_what_is_overwritten_never_comes_to_its_row(void **state)
 	end(&world);
 }
 
+/* The second comes while the first is being logged. */
+static void
+test_what_is_being_logged_is_overwritten_by_the_log_alone(void **state)
+{
+	struct world world;
+	struct rig *rig = &world.rig;
+
+	(void)state;
+	begin(&world, 5, 4, 312, false);
+	world.records_held = true;
+	rig_submit(rig, REQUEST_WRITE, 5, 9, false);
+	wait_for_held(&world, 2);
+	rig_submit(rig, REQUEST_WRITE, 7, 20, false);
+	rig_submit(rig, REQUEST_WRITE, 6, 2, false);
+	rig_steps(rig, 30);
+	assert_int_equal(held(&world), 2);
+	let_all_go(&world);
+	rig_drain(rig);
+	assert_int_equal(world.rows_written, 0);
+	rig_verify(rig);
+	crash(&world);
+	rig_start_active(rig);
+	rig_verify(rig);
+	end(&world);
+}
+
+/* Then it is held anew; and those that were in it are not forgotten. */
+static void
+test_a_write_that_comes_while_its_row_is_written_waits_for_that(void **state)
+{
+	struct world world;
+	struct rig *rig = &world.rig;
+	int written;
+
+	(void)state;
+	begin(&world, 5, 4, 314, false);
+	world.rows_of = 0xF;
+	rig_submit(rig, REQUEST_WRITE, 5, 9, false);
+	rig_drain(rig);
+	wait_for_held(&world, 2); /* a second later */
+	rig_submit(rig, REQUEST_WRITE, 7, 20, false);
+	rig_submit(rig, REQUEST_WRITE, 60, 2, false);
+	rig_steps(rig, 30);
+	written = world.rows_written;
+	let_all_go(&world);
+	rig_drain(rig);
+	assert_int_equal(world.rows_written, written);
+	rig_verify(rig);
+	for (int step = 0; step < 20000 && world.rows_written == written; step++)
+		rig_step(rig);
+	rig_steps(rig, 100);
+	end(&world);
+}
+
+/* In the order in which they came, also where nobody can be held any more. */
+static void
+test_who_wants_the_row_comes_behind_those_that_wait_to_join(void **state)
+{
+	struct world world;
+	struct rig *rig = &world.rig;
+
+	(void)state;
+	begin(&world, 5, 4, 316, false);
+	world.records_held = true;
+	rig_submit(rig, REQUEST_WRITE, 5, 9, false);
+	wait_for_held(&world, 2);
+	rig_submit(rig, REQUEST_WRITE, 7, 20, false);
+	rig_submit(rig, REQUEST_WRITE, 0, ROW_SECTORS, false);
+	rig_submit(rig, REQUEST_WRITE, 7, 20, false);
+	rig_steps(rig, 30);
+	let_all_go(&world);
+	rig_drain(rig);
+	end(&world);
+}
+
 /* And a row that has become full needs no reads. */
 static void
 test_small_writes_that_fill_a_row_are_written_as_one(void **state)
@@ -327,6 +402,9 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_a_small_write_is_acknowledged_before_its_row_is_touched),
 		cmocka_unit_test(test_what_is_overwritten_never_comes_to_its_row),
+		cmocka_unit_test(test_what_is_being_logged_is_overwritten_by_the_log_alone),
+		cmocka_unit_test(test_a_write_that_comes_while_its_row_is_written_waits_for_that),
+		cmocka_unit_test(test_who_wants_the_row_comes_behind_those_that_wait_to_join),
 		cmocka_unit_test(test_small_writes_that_fill_a_row_are_written_as_one),
 		cmocka_unit_test(test_nobody_reads_what_is_in_no_durable_record),
 		cmocka_unit_test(test_what_the_log_has_acknowledged_outlives_caches),
