@@ -1152,6 +1152,9 @@
 	X(MENDED_UNLOGGED, "mended-unlogged", 18,					\
 	  "test_engine_log: test_a_row_that_is_mended_is_logged",				\
 	  "a row is mended, more than one chunk of it, beside the log")			\
+	X(MENDED_LOGGED_IN_PART, "mended-logged-in-part", 18,				\
+	  "test_engine_log: test_parity_that_follows_rotten_data_is_replayed_with_it",	\
+	  "parity is logged without the data that it was made from")			\
 	X(FAILED_RECORD_STAYS, "failed-record-stays", 18,					\
 	  "test_engine_log: test_what_failed_is_not_replayed_on_those_who_have_no_mark_of_it",	\
 	  "a record is replayed whose write failed, and whose regions are not marked any more")	\

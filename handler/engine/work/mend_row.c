@@ -375,7 +375,8 @@ log_columns(struct sync_rows *rows, uint32_t begin, uint32_t end)
 			.length_bytes = end - begin,
 		};
 
-		if (engine->missing & ROLE(piece.role))
+		if ((engine->missing & ROLE(piece.role)) ||
+		    (MUTANT(MENDED_LOGGED_IN_PART) && !(rows->mend.changed & ROLE(position))))
 			continue;
 		if (logged_add(&rows->logged, &piece, run, begins) != 0)
 			return -ENOMEM;

@@ -608,6 +608,64 @@ test_what_a_scrub_corrects_is_logged(void **state)
 	rig_free(rig);
 }
 
+/* Of the first row; 3: parity. */
+static uint32_t
+chunk_on(const struct rig *rig, int member)
+{
+	struct geometry geometry;
+	uint32_t chunk = 0;
+
+	assert_int_equal(geometry_init(&geometry, rig->level, rig->count, rig->chunk_bytes, 512,
+				       LOAD_BYTES),
+			 0);
+	while (geometry_role(&geometry, 0, (uint8_t)chunk) != member)
+		chunk++;
+	return chunk;
+}
+
+/* The row was just written, whole, and its record is replayed as well: that has what the member has
+ * no more.  Of a member that is missing then, nothing may be falsified.
+ */
+static void
+test_parity_that_follows_rotten_data_is_replayed_with_it(void **state)
+{
+	(void)state;
+	for (int rotten = 0; rotten < 4; rotten++)
+		for (int missing = 0; missing < 4; missing++) {
+			struct world world;
+			struct rig *rig = &world.rig;
+			uint8_t rot[512] = { 1 };
+			uint32_t chunk;
+			char why[256];
+
+			begin(&world, 5, 4, 16384, 240);
+			chunk = chunk_on(rig, rotten);
+			if (chunk == 3 || missing == rotten) {
+				rig_free(rig);
+				continue;
+			}
+			rig->options.log = LOG_MODE_ALWAYS;
+			rig_start_active(rig);
+			rig_wait_for_resync(rig);
+			wait_until(rig, is_open);
+			rig_submit(rig, REQUEST_WRITE, 0, 96, false);
+			rig_drain(rig);
+			disk_write(&rig->members[rotten].disk, DATA_OFFSET, rot, sizeof(rot), true);
+			assert_int_equal(engine_scrub_start(rig->engine, SCRUB_REPAIR, false, why),
+					 0);
+			wait_until(rig, has_mismatch);
+			crash(&world);
+			fake_member_cut(&rig->members[missing], false);
+			start_again(&world);
+			for (uint32_t other = 0; other < 3; other++)
+				rig_submit(rig, REQUEST_READ, other * 32 + (other == chunk),
+					   32 - (other == chunk), false);
+			rig_drain(rig);
+			rig_crash(rig);
+			rig_free(rig);
+		}
+}
+
 static int last_record_on; /* member */
 
 static enum tap_verdict
@@ -703,6 +761,7 @@ main(void)
 		cmocka_unit_test(test_a_row_is_touched_when_all_records_before_its_own_are_durable),
 		cmocka_unit_test(test_what_failed_is_not_replayed_on_those_who_have_no_mark_of_it),
 		cmocka_unit_test(test_a_row_that_is_mended_is_logged),
+		cmocka_unit_test(test_parity_that_follows_rotten_data_is_replayed_with_it),
 		cmocka_unit_test(test_a_start_by_force_replays_nothing),
 		cmocka_unit_test(test_what_a_scrub_corrects_is_logged),
 	};
