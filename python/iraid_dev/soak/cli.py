@@ -13,7 +13,7 @@ from pathlib import Path
 
 from iraid_dev.places import ROOT, SCRIPTS, module_words
 
-from .driver import MEMBERS
+from .driver import LOGS, MEMBERS
 from .report import ReportError, Run, read, table, write
 
 SETTING_UP_SECONDS_MAX = 1500  # and ending; the lab's own limit lies behind it
@@ -25,7 +25,7 @@ examples:
   scripts/soak --minutes 30
   scripts/soak --minutes 60 --resume /var/tmp/soak.json
   scripts/soak --minutes 5 --native --seed 7
-  scripts/soak --minutes 30 --level 6
+  scripts/soak --minutes 30 --level 6 --log always
 """
 
 
@@ -43,6 +43,7 @@ def parse(words: list[str]) -> argparse.Namespace:
     add("--minutes", type=float, required=True, metavar="N", help="duration; the fault in progress is ended")
     add("--seed", type=int, metavar="S", help="seed of the random choices (default: a new one each time)")
     add("--level", type=int, choices=tuple(MEMBERS), default=5, help="level of the volume (default 5)")
+    add("--log", choices=LOGS, default=LOGS[0], help=f"write log of the volume, levels 5 and 6 (default {LOGS[0]})")
     add("--resume", type=Path, metavar="FILE", help="add this run to those in FILE, which is made if absent")
     where = parser.add_mutually_exclusive_group()
     where.add_argument("--lab", action="store_true", help="in a kernel with LIO, by scripts/lab (default)")
@@ -57,6 +58,8 @@ def parse(words: list[str]) -> argparse.Namespace:
     given = parser.parse_args(words)
     if given.minutes <= 0:
         parser.error(f"--minutes {given.minutes:g} is no time; give a number above 0")
+    if given.log != LOGS[0] and given.level not in (5, 6):
+        parser.error(f"--log {given.log}: level {given.level} has no write log; leave it out, or take level 5 or 6")
     if given.resume and not given.resume.resolve().parent.is_dir():
         parser.error(f"--resume {given.resume}: its directory is not there; make it first")
     if given.native and os.geteuid() != 0:
@@ -128,9 +131,10 @@ def main(words: list[str]) -> int:
         print("soak: the build failed, nothing was run", file=sys.stderr)
         return 1
     seed = given.seed if given.seed is not None else random.SystemRandom().randrange(1 << 32)
-    run = Run(time.strftime("%Y-%m-%d %H:%M"), commit(), seed, "native" if given.native else "lab", level=given.level)
+    where = "native" if given.native else "lab"
+    run = Run(time.strftime("%Y-%m-%d %H:%M"), commit(), seed, where, level=given.level, log=given.log)
     folder = Path(tempfile.mkdtemp(prefix="iraid-soak-"))
-    stage = [f"{given.minutes:g}", str(seed), run.commit, run.date, str(run.level), str(folder / RESULT)]
+    stage = [f"{given.minutes:g}", str(seed), run.commit, run.date, str(run.level), run.log, str(folder / RESULT)]
     status = run_stage((native_words if given.native else lab_words)(given, folder, stage))
     run = outcome(folder, run, status)
     runs = [*earlier, run]

@@ -15,6 +15,7 @@ from .report import Run, write
 
 
 MEMBERS = {1: 2, 10: 4, 5: 4, 6: 4}  # by level
+LOGS = ("degraded", "off", "always")  # the first is what a volume has
 
 
 class Wrong(Exception):

@@ -16,7 +16,7 @@ from iraid_dev.stack.faults import FAULTS, FaultFarm, Mark, Watch
 from iraid_dev.stack.gateway import Gateway, attempt_iraid, iraid
 from iraid_dev.stack.runner import Runner
 
-from .driver import MEMBERS, Wrong, at_rest, drive, say
+from .driver import LOGS, MEMBERS, Wrong, at_rest, drive, say
 from .report import Run
 
 MEMBER_BYTES = 96 << 20
@@ -28,8 +28,8 @@ PROBES = 20  # that the load must make before and after the gateway is killed
 
 
 class LabStage:
-    def __init__(self, level: int) -> None:
-        self.level = level
+    def __init__(self, run: Run) -> None:
+        self.level, self.log = run.level, run.log
         self.watch: Watch | None = None
         self.gateway: Gateway | None = None
         self.caches_lost = False  # two at once, since the last flush that succeeded
@@ -57,6 +57,8 @@ class LabStage:
         self.roles = list(range(MEMBERS[self.level]))  # target by role
         self.free = len(self.roles)  # one that is empty
         self.volume = self.gateway.create(self.level, [self.farm.member(number) for number in self.roles])
+        if self.log != LOGS[0]:
+            iraid("set", self.volume.name, "--log", self.log)
         self.watch = Watch(self.volume.login(), size_bytes=8 << 20, rate="3m")
         self.mark()
 
@@ -244,10 +246,10 @@ class LabStage:
 
 
 def main(words: list[str]) -> int:
-    minutes, seed, commit, date, level, result = words
-    run = Run(date, commit, int(seed), "lab", level=int(level))
-    say(f"soak: {minutes} minutes in the lab, level {level}, commit {commit}, seed {seed}")
-    return 0 if drive(lambda: LabStage(run.level), run, float(minutes), Path(result)) else 1
+    minutes, seed, commit, date, level, log, result = words
+    run = Run(date, commit, int(seed), "lab", level=int(level), log=log)
+    say(f"soak: {minutes} minutes in the lab, level {level}, log = {log}, commit {commit}, seed {seed}")
+    return 0 if drive(lambda: LabStage(run), run, float(minutes), Path(result)) else 1
 
 
 if __name__ == "__main__":

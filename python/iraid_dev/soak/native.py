@@ -18,7 +18,7 @@ from iraid_dev.stack.farm import TargetFarm
 from iraid_dev.stack.private_gateway import Gateway, Served, call
 from iraid_dev.stack.shadow import Load, Shadow, Stats, read_all
 
-from .driver import MEMBERS, Wrong, at_rest, drive, say
+from .driver import LOGS, MEMBERS, Wrong, at_rest, drive, say
 from .report import Run
 
 MEMBER_BYTES = 32 << 20
@@ -29,8 +29,8 @@ MAY_FAIL = "flush|FUA write"
 
 
 class NativeStage:
-    def __init__(self, folder: Path, seed: int, level: int):
-        self.folder, self.seed, self.level = folder, seed, level
+    def __init__(self, folder: Path, run: Run):
+        self.folder, self.seed, self.level, self.log = folder, run.seed, run.level, run.log
         self.loads = self.verified = self.written = self.written_by_this = 0
         self.served: Served | None = None
         self.gateway: Gateway | None = None
@@ -59,6 +59,8 @@ class NativeStage:
             "soak", [self.farm.member(number) for number in self.roles], self.level, "16K", "--give-up", "2"
         )
         self.gateway.configure("soak", assembly_wait_seconds=2)
+        if self.log != LOGS[0]:
+            self.gateway.must("set", "soak", "--log", self.log)
         self.gateway.must("stop", "soak")
         self._serve()
         self.shadow = Shadow(self.handle.get_size())
@@ -218,10 +220,10 @@ class NativeStage:
 
 
 def main(words: list[str]) -> int:
-    minutes, seed, commit, date, level, result, folder = words
-    run = Run(date, commit, int(seed), "native", level=int(level))
-    say(f"soak: {minutes} minutes without a kernel, level {level}, commit {commit}, seed {seed}")
-    good = drive(lambda: NativeStage(Path(folder), int(seed), run.level), run, float(minutes), Path(result))
+    minutes, seed, commit, date, level, log, result, folder = words
+    run = Run(date, commit, int(seed), "native", level=int(level), log=log)
+    say(f"soak: {minutes} minutes without a kernel, level {level}, log = {log}, commit {commit}, seed {seed}")
+    good = drive(lambda: NativeStage(Path(folder), run), run, float(minutes), Path(result))
     return 0 if good else 1
 
 

@@ -1,6 +1,6 @@
 """What soak runs found out: one JSON file per run, or one that goes on over several (--resume).
 
-{"runs": [{"date", "commit", "seed", "where", "level", "seconds", "verified_bytes", "written_bytes",
+{"runs": [{"date", "commit", "seed", "where", "level", "log", "seconds", "verified_bytes", "written_bytes",
            "faults": {"member killed": {"times", "longest_seconds"}}, "errors": [...], "ended": true}]}
 """
 
@@ -35,6 +35,7 @@ class Run:
     errors: list[str] = field(default_factory=list)
     ended: bool = False  # by itself, not by a crash of the soak
     level: int = 5
+    log: str = "degraded"
 
     @property
     def good(self) -> bool:
@@ -83,7 +84,7 @@ def table(runs: list[Run]) -> str:
         state = "clean" if run.good else "NOT CLEAN" if run.errors else "cut short"
         lines.append(
             f"{run.date}  commit {run.commit}  seed {run.seed}  {run.where}  "
-            f"level {run.level}  {run.seconds / 60:.1f} min  {state}"
+            f"level {run.level}  log {run.log}  {run.seconds / 60:.1f} min  {state}"
         )
     lines.append(
         f"together: {sum(run.seconds for run in runs) / 3600:.2f} hours, "

@@ -102,3 +102,16 @@ def test_a_file_that_is_no_report_is_refused(tmp_path, capsys):
     assert cli.main(["--minutes", "1", "--native", "--resume", str(file), "--no-build"]) == 2
     assert str(file) in capsys.readouterr().err
     assert file.read_text() == "{}"
+
+
+def test_a_level_without_a_write_log_is_refused_one(capsys):
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["--minutes", "1", "--level", "1", "--log", "always", "--no-build"])
+    assert ended.value.code == 2
+    assert "level 1 has no write log" in capsys.readouterr().err
+
+
+def test_a_run_says_what_the_log_was():
+    made = run()
+    made.log = "always"
+    assert "log always" in report.table([made])
