@@ -1158,6 +1158,9 @@
 	X(FAILED_RECORD_STAYS, "failed-record-stays", 18,					\
 	  "test_engine_log: test_what_failed_is_not_replayed_on_those_who_have_no_mark_of_it",	\
 	  "a record is replayed whose write failed, and whose regions are not marked any more")	\
+	X(DRAIN_AWAITS_ROOM, "drain-awaits-room", 16,						\
+	  "test_engine_log: test_a_log_drains_though_a_write_waits_for_room",			\
+	  "while the log drains a write waits for room of one that waits for that")		\
 	X(HELD_ACKED_EARLY, "held-acked-early", 18, "level 5",				\
 	  "a small write is acknowledged before its record is durable")			\
 	X(HELD_KEPT_BRIEFLY, "held-kept-briefly", 18, "level 5",				\

@@ -719,10 +719,13 @@ is_stuck(const struct engine *engine)
 	return true;
 }
 
-/* Small writes that there is no room for are written to their rows: that makes room. */
+/* Small writes that there is no room for are written to their rows: that makes room.  And while the
+ * log drains nobody waits for room of one that may not go on before it has.
+ */
 static void
 turn_away(struct engine *engine)
 {
+	const bool drains = engine->write_log->step >= LOG_DRAINS && !MUTANT(DRAIN_AWAITS_ROOM);
 	struct list *next;
 
 	for (struct list *node = engine->write_log->waiting.next;
@@ -730,7 +733,8 @@ turn_away(struct engine *engine)
 		struct logged *logged = list_entry(node, struct logged, node);
 
 		next = node->next;
-		if (logged->is_held && logged->next < logged->count)
+		if ((logged->is_held && logged->next < logged->count) ||
+		    (drains && logged->next == 0 && logged->first == 0))
 			tell(engine, logged, -EAGAIN);
 	}
 }

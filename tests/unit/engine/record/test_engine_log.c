@@ -563,6 +563,47 @@ test_what_failed_is_not_replayed_on_those_who_have_no_mark_of_it(void **state)
 	end(&world);
 }
 
+static bool
+is_suspended(struct rig *rig)
+{
+	return rig_status(rig).state == VOLUME_SUSPENDED;
+}
+
+/* The first has its record, but too many members are silent, so it begins again; and the log is closed
+ * meanwhile, so it may not.  The second waits for its room.
+ */
+static void
+test_a_log_drains_though_a_write_waits_for_room(void **state)
+{
+	struct world world;
+	struct rig *rig = &world.rig;
+
+	(void)state;
+	begin(&world, 6, 5, 16384, 250);
+	rig->options.log_live_bytes_max = 8192;
+	set_caches(rig, false);
+	degrade(&world);
+	world.held_from = 1;
+	rig_submit(rig, REQUEST_WRITE, 5, 9, false);
+	wait_for_held(&world, 2);
+	rig_submit(rig, REQUEST_WRITE, 900, 9, false);
+	rig_steps(rig, 30);
+	engine_set_log(rig->engine, LOG_MODE_OFF);
+	rig_steps(rig, 30);
+	for (int i = 0; i < 4; i++)
+		if (world.taps[i].held_count == 0)
+			fake_member_cut(&rig->members[i], false);
+	wait_until(rig, is_suspended);
+	world.held_from = 0;
+	for (int i = 0; i < 4; i++)
+		tap_let_go(&world.taps[i]);
+	rig_steps(rig, 30);
+	for (int i = 0; i < 4; i++)
+		rig->members[i].reachable = true;
+	rig_drain(rig);
+	end(&world);
+}
+
 static enum tap_verdict
 count_records(struct tap *tap, const struct backend_io *io)
 {
@@ -762,6 +803,7 @@ main(void)
 		cmocka_unit_test(test_what_failed_is_not_replayed_on_those_who_have_no_mark_of_it),
 		cmocka_unit_test(test_a_row_that_is_mended_is_logged),
 		cmocka_unit_test(test_parity_that_follows_rotten_data_is_replayed_with_it),
+		cmocka_unit_test(test_a_log_drains_though_a_write_waits_for_room),
 		cmocka_unit_test(test_a_start_by_force_replays_nothing),
 		cmocka_unit_test(test_what_a_scrub_corrects_is_logged),
 	};
