@@ -33,6 +33,8 @@ OPEN_TO_ALL = {
 class LioTargets:
     """Context manager over `count` targets with one LUN each, files in `directory` behind them."""
 
+    write_back = True  # a volatile cache, which iraid flushes instead of using FUA (docs/design/iscsi.md)
+
     def __init__(
         self,
         directory: Path,
@@ -83,7 +85,10 @@ class LioTargets:
 
     def _storage(self, number: int) -> object:
         return rtslib.FileIOStorageObject(
-            f"{self.directory.name}-m{number}", str(self.backing(number)), size=self.size_bytes, write_back=True
+            f"{self.directory.name}-m{number}",
+            str(self.backing(number)),
+            size=self.size_bytes,
+            write_back=self.write_back,
         )
 
     def _make(self, number: int) -> None:
@@ -133,7 +138,9 @@ class GrowingTargets(LioTargets):
         with self.backing(number).open("ab") as backing:
             os.ftruncate(backing.fileno(), self.size_bytes)
         self._loops.append(run("losetup", "--find", "--show", self.backing(number)).strip())
-        return rtslib.FileIOStorageObject(f"{self.directory.name}-m{number}", self._loops[-1], write_back=True)
+        return rtslib.FileIOStorageObject(
+            f"{self.directory.name}-m{number}", self._loops[-1], write_back=self.write_back
+        )
 
     def start(self) -> None:
         run("modprobe", "loop")

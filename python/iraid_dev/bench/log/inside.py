@@ -14,7 +14,7 @@ from pathlib import Path
 from iraid_dev.bench.core import inside, load
 from iraid_dev.bench.core.cells import MIB
 from iraid_dev.bench.core.initiator_settings import deepen_queues
-from iraid_dev.bench.core.network import BUFFER_BYTES_MAX, Link, Network
+from iraid_dev.bench.core.network import BUFFER_BYTES_MAX, Link, Network, NetworkTargets
 from iraid_dev.bench.core.row import Row
 from iraid_dev.stack.initiator import Disk
 from iraid_dev.stack.tools import StackError
@@ -43,6 +43,7 @@ class LogBench:
 
     def measure_all(self) -> None:
         deepen_queues()
+        NetworkTargets.write_back = self.settings.cache == "back"
         inside.start_runner(self.progress, self.stack)
         self.stack.networks.append(self.network.__enter__())
         self.network.set_buffers(BUFFER_BYTES_MAX)

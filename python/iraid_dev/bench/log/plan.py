@@ -76,6 +76,7 @@ class Settings:
     seconds: float = 3
     rounds: int = 3
     member_mib: int = 1024
+    cache: str = "back"
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))

@@ -19,7 +19,7 @@ MODULE = "iraid_dev.bench.log.inside"
 DEFAULTS = Settings()
 LOG = OwnProfile(
     "log",
-    ("kernel", "systems", "rtt", "cells", "member_mib", "seconds", "rounds"),
+    ("kernel", "systems", "rtt", "cells", "member_mib", "cache", "seconds", "rounds"),
     ("log",),
     log_report.tables,
     log_report.markdown,
@@ -50,6 +50,12 @@ def _parser() -> argparse.ArgumentParser:
         type=int,
         metavar="N",
         help=f"size of a member, of which iraid's log has 1/256; sparse (default: {DEFAULTS.member_mib})",
+    )
+    add(
+        "--cache",
+        choices=("back", "through"),
+        help="the targets' caches: volatile, and flushed where data must last, or none, as of an array with a battery "
+        f"(default: {DEFAULTS.cache})",
     )
     LOG.add_options(parser, DEFAULTS.seconds, DEFAULTS.rounds)
     return parser
