@@ -39,9 +39,9 @@ struct log_replay {
  */
 size_t log_replay_drop_stale(struct log_copy *copies, size_t count);
 
-/* Of the records of one opening, none stale.  Sorts copies: by sequence, those of one record together.  The copy
- * to replay a sequence from is log_replay_copy()'s.  may_hide: as many logs have blocks that can't be
- * read as the newest record had copies.
+/* Of the records of one opening, none stale.  Sorts copies: by sequence, those of one record together.
+ * The copy to replay a sequence from is log_replay_copy()'s.  may_hide: as many logs have blocks that
+ * can't be read as the newest record had copies.
  */
 void
 log_replay_decide(struct log_copy *copies, size_t count, bool may_hide, struct log_replay *out);

@@ -56,6 +56,12 @@ back_memory_bytes(const struct engine *engine)
 	return engine->io->backs.pages * BACK_PAGE_BYTES + engine->io->backs.count * row;
 }
 
+static bool
+is_memory_left(const struct engine *engine)
+{
+	return back_memory_bytes(engine) < BACK_MEMORY_BYTES_MAX;
+}
+
 static void
 never_started(struct op *op)
 {
@@ -455,7 +461,7 @@ widen(struct write_back *back, uint32_t begin, uint32_t end)
 	const uint64_t first = begin < back->claim.begin_bytes ? begin : back->claim.begin_bytes;
 	const uint64_t last = end > back->claim.end_bytes ? end : back->claim.end_bytes;
 
-	return row_widen(engine->rows, &back->claim, first, last) &&
+	return is_memory_left(engine) && row_widen(engine->rows, &back->claim, first, last) &&
 	       back_make_pages(back, begin, end);
 }
 
@@ -494,8 +500,8 @@ place_in_row(const struct engine *engine, const struct piece *piece, uint32_t *b
 static bool
 has_room(const struct engine *engine)
 {
-	return back_memory_bytes(engine) < BACK_MEMORY_BYTES_MAX &&
-	       engine->io->backs.count < BACK_ROWS_MAX && write_log_may_hold(engine);
+	return is_memory_left(engine) && engine->io->backs.count < BACK_ROWS_MAX &&
+	       write_log_may_hold(engine);
 }
 
 static bool

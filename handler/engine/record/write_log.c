@@ -462,12 +462,13 @@ may_begin(const struct engine *engine, const struct logged *logged, uint32_t pac
 	const uint64_t own = pieces_bytes(logged, 0, logged->count);
 	const uint64_t all = log->sizes.sum + packed_bytes + own +
 			     (own / write_log_part_bytes(engine) + 2) * LOG_BLOCK_BYTES;
+	/* As much may stay unused at the end of segments. */
+	const uint64_t taken = log->cautious ? 2 * all : all;
 
 	if (logged->first != 0 || logged->writes_back || (log->sizes.sum == 0 && packed_bytes == 0))
 		return true;
-	if (log->one_by_one)
-		return false;
-	return all <= live_bytes_max(engine) && all + 2 * log->held_bytes <= capacity_bytes(engine);
+	return all <= live_bytes_max(engine) &&
+	       taken + 2 * log->held_bytes <= capacity_bytes(engine);
 }
 
 /* Whole parts that fit into one record, in the order in which they came.  take: they are copied
@@ -759,7 +760,6 @@ write_log_run(struct engine *engine)
 	}
 	while (send_next(engine))
 		;
-	log->one_by_one &= !list_empty(&log->waiting);
 	if (log->blocked || log->sizes.sum > live_bytes_max(engine) / 2 ||
 	    (engine->options.log == LOG_MODE_ALWAYS &&
 	     log->sizes.sum > write_log_window_bytes(engine)))
@@ -770,7 +770,8 @@ write_log_run(struct engine *engine)
 	}
 	if (is_stuck(engine)) {
 		engine_log(engine, LOG_WARNING, "the write log has no room left: it begins anew");
-		log->spoiled = log->full = true;
+		log->spoiled = true;
+		log->full = !log->cautious; /* else it is closed: that helps always */
 		engine->activity++;
 	}
 }
@@ -943,7 +944,7 @@ write_log_open(struct engine *engine)
 	/* Those that begin again begin here: nothing of them is in this opening. */
 	for (struct list *node; (node = list_take(&log->live)) != NULL;)
 		list_entry(node, struct logged, live)->first = 0;
-	log->one_by_one = log->full; /* parts of segments that can't be used were not counted */
+	log->cautious = log->full;
 	log->epoch = engine->record.epoch;
 	log->next = log->run_first = log->tail = log->tail_durable = 1;
 	log->durable = 0;
@@ -967,7 +968,7 @@ write_log_close(struct engine *engine)
 {
 	struct write_log *log = engine->write_log;
 
-	log->on = log->failed = log->spoiled = false;
+	log->on = log->failed = log->spoiled = log->full = false;
 	engine->activity++;
 }
 
