@@ -1177,15 +1177,29 @@
 	X(HELD_UNDOUBTED, "held-undoubted", 18,					\
 	  "test_write_back: test_rows_that_a_broken_log_was_written_to_are_not_believed",	\
 	  "what a broken log holds is written to rows that superblocks call proven")		\
-	X(HELD_JOINED_LATE, "held-joined-late", 18, "level 5",				\
+	X(HELD_JOINED_LATE, "held-joined-late", 18,						\
+	  "test_write_back: "									\
+	  "test_a_write_that_comes_when_its_row_was_written_is_not_forgotten_with_it",		\
 	  "a small write joins others whose row is being written, and goes with them")	\
 	X(HELD_OVERTAKEN, "held-overtaken", 18,					\
 	  "test_write_back: test_who_wants_the_row_comes_behind_those_that_wait_to_join",	\
 	  "a later write of a row goes before small ones that wait for their turn")	\
+	X(RUNS_SHARE_PARITY, "runs-share-parity", 18,						\
+	  "test_write_back: test_runs_of_a_row_that_is_suspect_are_written_one_by_one",	\
+	  "several runs of a row are written at once though each makes all of its parity anew") \
 	X(RUNS_SHARE_COLUMNS, "runs-share-columns", 18, "level 5",				\
 	  "two runs of a row, of the same columns, are written at the same time")	\
 	X(HELD_LOGGED_TWICE, "held-logged-twice", 18, "level 5",				\
 	  "the same bytes are in two records under way, which have no order")	\
+	X(HELD_REPLACED_LATE, "held-replaced-late", 18,					\
+	  "test_write_back: test_what_is_being_logged_is_overwritten_by_the_log_alone",	\
+	  "a small write takes the place of one whose record is under way")			\
+	X(AGAIN_IN_PART, "again-in-part", 18,							\
+	  "test_write_back: test_a_row_that_is_often_written_to_is_logged_once_more",		\
+	  "of a row that is logged once more a part is not")					\
+	X(HELD_FOR_EVER, "held-for-ever", 16,							\
+	  "test_write_back: test_a_row_that_never_rests_lets_the_log_go_on",			\
+	  "a row that is written to all the time never comes to its turn")			\
 	X(REPLAY_STALE, "replay-stale", 18,							\
 	  "test_log_replay: test_what_an_older_run_left_behind_a_gap_is_stale",			\
 	  "a start takes a record that an older run left behind a gap")	\

@@ -416,6 +416,19 @@ draw_sector(struct sim *sim, uint64_t *random)
 	return (sector + fake_random(random) % row_sectors) % sectors_known(sim);
 }
 
+/* The same few blocks all life long: on the way several times at once, and logged again and again. */
+static void
+submit_hot(struct sim *sim, uint64_t *random)
+{
+	const uint64_t first = sim->hot_row * geometry_row_bytes(&sim->geometry) / PATTERN_SECTOR;
+
+	for (uint64_t left = random_between(random, 4, 30); left > 0 && sim->active_count < 16;
+	     left--)
+		submit_fitting(sim, REQUEST_WRITE,
+			       (first + 16 * (fake_random(random) % 3)) % sectors_known(sim),
+			       random_once_in(random, 4) ? 4 : 8, random_once_in(random, 8));
+}
+
 void
 load_submit(struct sim *sim, uint64_t *random)
 {
@@ -426,6 +439,10 @@ load_submit(struct sim *sim, uint64_t *random)
 	uint64_t count = random_between(random, 1, longest[fake_random(random) % 7]);
 	uint64_t kind = fake_random(random) % 100;
 
+	if (sim->engine_options.log == LOG_MODE_ALWAYS && random_once_in(random, 12)) {
+		submit_hot(sim, random);
+		return;
+	}
 	if (sim_can(sim, ABILITY_LONG_REQUESTS) && random_once_in(random, 50)) {
 		submit_long(sim, random);
 		return;

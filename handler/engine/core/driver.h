@@ -78,7 +78,8 @@ struct engine_request {
 	int first_error;
 	/* of an operation that holds the rows itself: compare_op.c, write_back.c */
 	bool claimed;
-	bool writes_back; /* what the write log has acknowledged: write_back.c */
+	bool writes_back;   /* what the write log has acknowledged: write_back.c */
+	bool beside_others; /* ... of the same row, in other columns, at the same time */
 	uint64_t submitted_ms;
 	uint64_t cut_bytes;    /* ZERO: how much of it was cut into pieces */
 	uint64_t zeroed_bytes; /* the same, when it was carried out before: the most */

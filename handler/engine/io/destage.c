@@ -92,7 +92,7 @@ static void write_some_runs(struct write_back *back);
 
 static void
 submit_inner(struct write_back *back, struct engine_request *inner, enum request_op kind,
-	     uint32_t begin, uint32_t end)
+	     uint32_t begin, uint32_t end, bool beside_others)
 {
 	struct engine *engine = back->op.engine;
 	const struct iovec *iov = inner->iov;
@@ -109,6 +109,7 @@ submit_inner(struct write_back *back, struct engine_request *inner, enum request
 		.owner = back,
 		.claimed = true,
 		.writes_back = true,
+		.beside_others = beside_others,
 		.since_ns = engine->figures.stamp_ns,
 	};
 	list_init(&inner->alive);
@@ -224,9 +225,12 @@ runs_written(struct write_back *back)
 	/* Refused, not unreadable: perhaps not for long, but others wait for the row. */
 	if (result == -EIO && ++back->refusals >= REFUSALS_MAX)
 		result = -ENODATA;
-	if (result == 0)
+	if (result == 0) {
 		write_some_runs(back);
-	else if (result != -ENODATA)
+	} else if (result == -EBUSY) {
+		back->narrow = RUN_BY_RUN;
+		begin_runs(back);
+	} else if (result != -ENODATA)
 		put_off(back, result);
 	else if (back->narrow < BLOCK_BY_BLOCK)
 		write_narrower(back);
@@ -345,8 +349,8 @@ static void
 flush_row(struct write_back *back)
 {
 	back->state = BACK_FLUSHING;
-	back->flush = (struct flush_waiter){ .done = row_flushed,
-					     .since_ms = back->op.engine->now_ms };
+	back->flush =
+		(struct flush_waiter){ .done = row_flushed, .since_ms = back->op.engine->now_ms };
 	list_init(&back->flush.node);
 	if (MUTANT(HELD_UNFLUSHED))
 		row_flushed(&back->flush, 0);
@@ -376,7 +380,7 @@ write_some_runs(struct write_back *back)
 		run->inner.iov_count = back_describe(back, begin, end, iov);
 		run->inner.done = run_written;
 		iov += run->inner.iov_count;
-		submit_inner(back, &run->inner, REQUEST_WRITE, begin, end);
+		submit_inner(back, &run->inner, REQUEST_WRITE, begin, end, count > 1);
 	}
 }
 
@@ -431,7 +435,7 @@ write_row_back(struct write_back *back)
 	inner->iov = &back->old_iov;
 	inner->iov_count = 1;
 	inner->done = between_read;
-	submit_inner(back, inner, REQUEST_READ, begin * block, end * block);
+	submit_inner(back, inner, REQUEST_READ, begin * block, end * block, false);
 }
 
 /* --- when --- */
@@ -480,6 +484,16 @@ is_old(const struct write_back *back, bool batch)
 	const uint64_t passed_ms = engine->now_ms - back->since_ms;
 
 	return passed_ms >= HELD_MS_MAX / (1 + batch) || logged > window / (1 + batch);
+}
+
+bool
+back_is_overdue(const struct write_back *back)
+{
+	const struct engine *engine = back->op.engine;
+
+	return engine->write_log->sizes.ever - back->since_logged >
+		       write_log_window_bytes(engine) / 4 * 5 &&
+	       !MUTANT(HELD_FOR_EVER);
 }
 
 static bool
@@ -565,6 +579,22 @@ should_go(const struct write_back *back)
 	return goes;
 }
 
+/* With a member less there are fewer copies of what is logged from now on: one that is gone would
+ * hide what stands before it.
+ */
+static bool
+must_all_go(const struct engine *engine)
+{
+	return !back_log_is_steady(engine) || engine->stop_wanted || engine->out != 0;
+}
+
+static void
+write_or_log_again(struct write_back *back)
+{
+	if (must_all_go(back->op.engine) || !back_log_again(back))
+		write_row_back(back);
+}
+
 /* all: else those that are old enough. */
 static void
 write_back_some(struct list *backs, bool all)
@@ -577,17 +607,8 @@ write_back_some(struct list *backs, bool all)
 		    (!all && !should_go(back)))
 			return;
 		if (may_go(back))
-			write_row_back(back);
+			write_or_log_again(back);
 	}
-}
-
-/* With a member less there are fewer copies of what is logged from now on: one that is gone would
- * hide what stands before it.
- */
-static bool
-must_all_go(const struct engine *engine)
-{
-	return !back_log_is_steady(engine) || engine->stop_wanted || engine->out != 0;
 }
 
 void

@@ -147,7 +147,10 @@ new_back(struct engine *engine)
 	list_init(&back->op.node);
 	list_init(&back->logging);
 	list_init(&back->unlogged);
-	back->oldest = NULL;
+	back->oldest = back->newer = NULL;
+	back->taken_bytes = 0;
+	back->again_pending = 0;
+	back->again_failed = false;
 	take_all_later(back);
 	back->retry_ms = 0;
 	back->failed = back->lost = back->unsure = false;
@@ -213,7 +216,7 @@ back_describe(const struct write_back *back, uint32_t begin, uint32_t end, struc
 }
 
 static struct back_part *
-new_part(struct engine *engine, struct write_back *back, struct piece *piece)
+new_part(struct engine *engine, struct write_back *back)
 {
 	struct list *node = list_take(&engine->io->backs.free_parts);
 	struct back_part *part =
@@ -227,7 +230,7 @@ new_part(struct engine *engine, struct write_back *back, struct piece *piece)
 	part->logged.first = part->logged.last = 0;
 	part->logged.is_held = true;
 	part->back = back;
-	part->piece = piece;
+	part->pieces = NULL;
 	logged_begin(&part->logged);
 	return part;
 }
@@ -243,11 +246,15 @@ back_drop_part(struct engine *engine, struct back_part *part)
 void
 back_answer(struct engine *engine, struct back_part *part, int result)
 {
-	struct piece *piece = part->piece;
+	struct piece *piece = part->pieces;
 
-	part->piece = NULL;
-	if (piece != NULL)
+	part->pieces = NULL;
+	while (piece != NULL) {
+		struct piece *next = piece->next;
+
 		piece_finish(engine, piece, result);
+		piece = next;
+	}
 }
 
 /* --- a row --- */
@@ -375,21 +382,38 @@ describe(struct back_part *part)
 	return 0;
 }
 
+/* What it overwrites is in no record of the part's yet, and never will be. */
 static void
-keep(struct back_part *part)
+keep(struct back_part *part, struct piece *piece, uint32_t begin, uint32_t end)
 {
-	const struct engine_request *request = part->piece->request;
+	const struct engine_request *request = piece->request;
 	struct write_back *back = part->back;
 	const uint32_t block = back->op.engine->geometry.block_bytes;
-	const uint32_t length = part->end - part->begin;
+	const uint32_t length = end - begin;
 	struct iov_run from = { request->iov, request->iov_count, 0 };
 
 	/* one source: a copy */
-	parity_xor_runs((struct iov_run){ part->iov, part->iov_count, 0 }, &from, 1, length);
-	memset(back->set + part->begin / block, BLOCK_HELD, length / block);
+	parity_xor_runs((struct iov_run){ part->iov, part->iov_count, begin - part->begin }, &from,
+			1, length);
+	memset(back->set + begin / block, BLOCK_HELD, length / block);
+	back->taken_bytes += length;
 	account(back, back_bytes_to_log(back));
 	if (memchr(back->set, BLOCK_NOT_HERE, back_blocks(back->op.engine)) == NULL)
 		back_hurry(back);
+	piece_waited(back->op.engine, piece, 0);
+	piece->next = part->pieces;
+	part->pieces = piece;
+}
+
+static void
+append(struct back_part *part, void (*ready)(struct logged *logged, int error), uint64_t since_ms)
+{
+	struct write_back *back = part->back;
+
+	part->logged.ready = ready;
+	part->logged.since_ms = since_ms;
+	list_append(&back->logging, &part->node);
+	write_log_append(back->op.engine, &part->logged);
 }
 
 /* --- a piece that arrives --- */
@@ -439,18 +463,38 @@ of_row(struct engine *engine, uint64_t row)
 		       : NULL;
 }
 
-/* In two records under way together they would have no order, and in one they would contradict. */
+enum meeting {
+	MEETS_NOBODY, /* who is in no record yet */
+	MEETS_ONE,    /* who waits for an answer as well, and has all of its bytes */
+	MEETS_MORE,
+};
+
 static bool
-is_being_logged(const struct write_back *back, uint32_t begin, uint32_t end)
+may_replace_in(const struct back_part *part, uint32_t begin, uint32_t end)
 {
+	return part->pieces != NULL && (part->logged.next == 0 || MUTANT(HELD_REPLACED_LATE)) &&
+	       part->begin <= begin && end <= part->end;
+}
+
+/* Records have an order, but two pieces of the same bytes in one would contradict. */
+static enum meeting
+meet(const struct write_back *back, uint32_t begin, uint32_t end, struct back_part **met)
+{
+	enum meeting meeting = MEETS_NOBODY;
+
 	for (const struct list *node = back->logging.next; node != &back->logging;
 	     node = node->next) {
-		const struct back_part *part = list_entry(node, struct back_part, node);
+		struct back_part *part = list_entry(node, struct back_part, node);
 
-		if (part->begin < end && begin < part->end)
-			return true;
+		if (end <= part->begin || part->end <= begin ||
+		    (part->logged.next == part->logged.count && !MUTANT(HELD_REPLACED_LATE)))
+			continue;
+		if (meeting != MEETS_NOBODY || !may_replace_in(part, begin, end))
+			return MEETS_MORE;
+		meeting = MEETS_ONE;
+		*met = part;
 	}
-	return false;
+	return meeting;
 }
 
 /* As far as the piece goes, with memory for it. */
@@ -471,7 +515,7 @@ add(struct write_back *back, struct piece *piece, uint32_t begin, uint32_t end)
 	struct engine *engine = back->op.engine;
 	struct back_part *part;
 
-	if (!widen(back, begin, end) || (part = new_part(engine, back, piece)) == NULL)
+	if (!widen(back, begin, end) || (part = new_part(engine, back)) == NULL)
 		return false;
 	part->begin = begin;
 	part->end = end;
@@ -479,14 +523,10 @@ add(struct write_back *back, struct piece *piece, uint32_t begin, uint32_t end)
 		back_drop_part(engine, part);
 		return false;
 	}
-	piece_waited(engine, piece, 0);
-	keep(part);
-	part->logged.ready = part_logged;
-	part->logged.since_ms = piece->since_ms;
-	list_append(&back->logging, &part->node);
+	keep(part, piece, begin, end);
 	if (MUTANT(HELD_ACKED_EARLY))
 		back_answer(engine, part, 0);
-	write_log_append(engine, &part->logged);
+	append(part, part_logged, piece->since_ms);
 	return true;
 }
 
@@ -525,20 +565,25 @@ static bool
 join(struct write_back *back, struct piece *piece)
 {
 	uint32_t begin_bytes, end_bytes;
+	enum meeting meeting;
+	struct back_part *met;
 
 	place_in_row(back->op.engine, piece, &begin_bytes, &end_bytes);
-	if (back->state != BACK_HELD && !MUTANT(HELD_JOINED_LATE))
+	if ((back->state != BACK_HELD && !MUTANT(HELD_JOINED_LATE)) || back_is_overdue(back))
 		return false;
-	if (is_being_logged(back, begin_bytes, end_bytes) && !MUTANT(HELD_LOGGED_TWICE))
-		return false;
-	return add(back, piece, begin_bytes, end_bytes);
+	meeting = meet(back, begin_bytes, end_bytes, &met);
+	if (meeting == MEETS_NOBODY || MUTANT(HELD_LOGGED_TWICE))
+		return add(back, piece, begin_bytes, end_bytes);
+	if (meeting == MEETS_ONE)
+		keep(met, piece, begin_bytes, end_bytes);
+	return meeting == MEETS_ONE;
 }
 
 static bool
 may_wait(const struct write_back *back)
 {
 	return !back->failed && !back->unsure &&
-	       (back->state != BACK_HELD || !list_empty(&back->logging));
+	       (back->state != BACK_HELD || !list_empty(&back->logging) || back_is_overdue(back));
 }
 
 static void
@@ -567,6 +612,8 @@ write_back_take(struct engine *engine, struct piece *piece)
 	if (!may_wait(back))
 		return false;
 	wait_for(back, piece);
+	if (list_empty(&back->logging))
+		back_hurry(back);
 	return true;
 }
 
@@ -629,6 +676,126 @@ write_back_read(struct engine *engine, struct piece *piece)
 	return true;
 }
 
+/* --- once more: as if the same were written again, so what is older need not be kept --- */
+
+/* The next run of what is held, from `at` on; false: there is none. */
+static bool
+next_held(const struct write_back *back, uint32_t at, struct back_run *run)
+{
+	const uint32_t blocks = back_blocks(back->op.engine);
+
+	while (at < blocks && back->set[at] == BLOCK_NOT_HERE)
+		at++;
+	run->begin = at;
+	while (at < blocks && back->set[at] != BLOCK_NOT_HERE)
+		at++;
+	run->end = at;
+	return run->begin < run->end;
+}
+
+/* Most of what was taken has been overwritten since, and what is left are few records. */
+static bool
+is_worth_keeping(const struct write_back *back)
+{
+	uint32_t runs = 0, blocks = 0;
+	uint64_t bytes;
+
+	for (struct back_run run = { .end = 0 }; next_held(back, run.end, &run); runs++)
+		blocks += run.end - run.begin;
+	bytes = (uint64_t)blocks * back->op.engine->geometry.block_bytes;
+	return runs <= BACK_RUNS_MAX && bytes <= BACK_PIECE_BYTES_MAX &&
+	       bytes <= write_log_part_bytes(back->op.engine) && back->taken_bytes >= 2 * bytes;
+}
+
+static void
+again_ended(struct write_back *back)
+{
+	struct engine *engine = back->op.engine;
+	struct back_part *gone = back->again_failed ? back->newer : back->oldest;
+
+	if (!back->again_failed)
+		back->oldest = back->newer;
+	else
+		back_hurry(back);
+	back->newer = NULL;
+	back->again_failed = false;
+	if (gone != NULL)
+		back_drop_part(engine, gone);
+	engine->io->backs.under_way--;
+	engine->activity++;
+}
+
+static void
+part_logged_again(struct logged *logged, int error)
+{
+	struct back_part *part = list_entry(logged, struct back_part, logged);
+	struct write_back *back = part->back;
+
+	list_remove(&part->node);
+	back->again_failed |= error != 0;
+	if (error == 0 && back->newer == NULL)
+		back->newer = part;
+	else
+		back_drop_part(back->op.engine, part);
+	if (--back->again_pending == 0)
+		again_ended(back);
+	take_later(back);
+}
+
+/* 0 or -ENOMEM: some of them may have been made. */
+static int
+make_parts(struct write_back *back, struct list *parts)
+{
+	const uint32_t block = back->op.engine->geometry.block_bytes;
+
+	for (struct back_run run = { .end = 0 }; next_held(back, run.end, &run);) {
+		struct back_part *part = new_part(back->op.engine, back);
+
+		if (part == NULL)
+			return -ENOMEM;
+		list_append(parts, &part->node);
+		part->begin = run.begin * block;
+		part->end = run.end * block;
+		if (describe(part) != 0)
+			return -ENOMEM;
+		back->again_pending++;
+		if (MUTANT(AGAIN_IN_PART))
+			break;
+	}
+	return 0;
+}
+
+bool
+back_log_again(struct write_back *back)
+{
+	struct engine *engine = back->op.engine;
+	struct list parts, *node;
+	int result;
+
+	if (!back_log_is_steady(engine) || !is_calm(engine) || !write_log_may_hold(engine) ||
+	    back->failed || back->unsure || !list_empty(&back->unlogged) ||
+	    row_is_awaited(&back->claim) || !is_worth_keeping(back))
+		return false;
+	list_init(&parts);
+	result = make_parts(back, &parts);
+	if (result != 0) {
+		while ((node = list_take(&parts)) != NULL)
+			back_drop_part(engine, list_entry(node, struct back_part, node));
+		back->again_pending = 0;
+		return false;
+	}
+	list_remove(&back->node);
+	list_append(&engine->io->backs.rows, &back->node);
+	back->since_ms = engine->now_ms;
+	back->since_logged = engine->write_log->sizes.ever;
+	back->taken_bytes = 0;
+	engine->io->backs.under_way++;
+	while ((node = list_take(&parts)) != NULL)
+		append(list_entry(node, struct back_part, node), part_logged_again, engine->now_ms);
+	take_later(back);
+	return true;
+}
+
 /* --- what a start has found in the log --- */
 
 /* Pages of which something is set. */
@@ -655,7 +822,7 @@ write_back_restore(struct engine *engine, uint64_t row, const uint8_t *bytes, co
 		   uint64_t sequence)
 {
 	struct write_back *back = row_table_reserve(engine->rows, 1) == 0 ? new_back(engine) : NULL;
-	struct back_part *part = back != NULL ? new_part(engine, back, NULL) : NULL;
+	struct back_part *part = back != NULL ? new_part(engine, back) : NULL;
 
 	if (part == NULL) {
 		if (back != NULL)

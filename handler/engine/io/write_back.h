@@ -44,10 +44,14 @@ struct write_back {
 	struct list logging;	  /* of back_part.node: their records are not durable yet */
 	struct list unlogged;	  /* ... nor will be: answered when the row is written */
 	struct back_part *oldest; /* its records, and all behind them, are kept */
+	struct back_part *newer;  /* ... these instead, when all that is held is logged again */
+	uint32_t again_pending;
+	bool again_failed;
 	/* Those that come when they can't join: they do later, or go on when the row is written. */
 	struct piece *later, **later_end;
 	uint64_t since_ms, retry_ms;
 	uint64_t since_logged; /* write_log.sizes.ever then */
+	uint64_t taken_bytes;  /* of pieces, since then */
 	bool failed;	       /* which was told */
 	bool lost;	       /* some of it is */
 	bool unsure; /* the same has failed, and may be in no record: nobody may see it yet */
@@ -55,7 +59,7 @@ struct write_back {
 	enum { ALL_TOGETHER, RUN_BY_RUN, BLOCK_BY_BLOCK } narrow; /* as the others failed */
 	struct back_run runs[BACK_RUNS_MAX];
 	uint32_t runs_pending;
-	int error; /* of those */
+	int error;	       /* of those */
 	uint32_t cache_losses; /* when they began */
 	struct flush_waiter flush;
 	struct lost_waiter recorded;
@@ -70,8 +74,8 @@ struct write_back {
 struct back_part { /* of a request, or of what a start has found */
 	struct list node;
 	struct write_back *back;
-	struct piece *piece; /* NULL: it is answered */
-	uint32_t begin, end; /* of the row's data */
+	struct piece *pieces; /* to be answered, by .next: the first, and who joined it */
+	uint32_t begin, end;  /* of the row's data */
 	struct iovec iov[BACK_PIECE_PAGES];
 	int iov_count;
 	struct logged logged;
@@ -88,9 +92,16 @@ int back_describe(const struct write_back *back, uint32_t begin, uint32_t end, s
 bool back_make_pages(struct write_back *back, uint32_t begin, uint32_t end);
 /* Nothing keeps small writes from the log. */
 bool back_log_is_steady(const struct engine *engine);
+/* It is written to so often that it is logged once more, not written to its row; false: it isn't. */
+bool back_log_again(struct write_back *back);
 void back_answer(struct engine *engine, struct back_part *part, int result);
 void back_drop_part(struct engine *engine, struct back_part *part);
 /* It is in its row, or left to the log: others may have that. */
 void back_end(struct write_back *back, int result);
+
+/* --- destage.c --- */
+
+/* It should have gone long ago, and nobody may join before it has: else it might never. */
+bool back_is_overdue(const struct write_back *back);
 
 #endif

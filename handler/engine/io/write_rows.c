@@ -215,6 +215,27 @@ is_unheld(const struct write_op *op, uint64_t number, const struct row_plan *pla
 	return false;
 }
 
+/* P and Q are written beyond the columns of the data: those are another's, who writes the same row
+ * now.
+ */
+static bool
+takes_others_columns(const struct write_op *op, const struct row_plan *plan)
+{
+	struct columns own = { UINT32_MAX, 0 };
+
+	if (!op->pieces->request->beside_others || MUTANT(RUNS_SHARE_PARITY))
+		return false;
+	for (int chunk = 0; chunk < geometry_of_write(op)->data_chunks; chunk++) {
+		const struct columns new = plan->write[chunk];
+
+		if (columns_bytes(new) == 0)
+			continue;
+		own.begin = new.begin < own.begin ? new.begin : own.begin;
+		own.end = new.end > own.end ? new.end : own.end;
+	}
+	return plan->hull.begin < own.begin || plan->hull.end > own.end;
+}
+
 static int
 plan_row(struct write_op *op, uint64_t number, struct write_row *row)
 {
@@ -238,6 +259,8 @@ plan_row(struct write_op *op, uint64_t number, struct write_row *row)
 			       &row->plan);
 	if (error == 0 && is_unheld(op, number, &row->plan))
 		error = -ENODATA;
+	if (error == 0 && takes_others_columns(op, &row->plan))
+		error = -EBUSY;
 	if (error == 0 && row->plan.way != PLAN_DATA_ONLY)
 		row->plan.write_redundancy |= unread & ~data;
 	if (error == 0 && may_be_kept(op, number) &&

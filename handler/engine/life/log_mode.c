@@ -158,8 +158,8 @@ may_begin_anew(const struct engine *engine)
 {
 	const struct write_log *log = engine->write_log;
 
-	return log->on && log->full && !log->failed && log_mode_wanted(engine) &&
-	       is_calm(engine) && log->cache_losses == engine->cache_losses;
+	return log->on && log->full && !log->failed && log_mode_wanted(engine) && is_calm(engine) &&
+	       log->cache_losses == engine->cache_losses;
 }
 
 static void

@@ -17,7 +17,7 @@
 #include "pure/log_record.h"
 #include "pure/parity.h"
 
-#define LOG_UNDER_WAY 4 /* records at a time */
+#define LOG_UNDER_WAY 8 /* records at a time */
 #define LOG_LIVE_MAX 16384u
 #define LOG_LIVE_BYTES_MAX (64u << 20) /* a start replays no more */
 

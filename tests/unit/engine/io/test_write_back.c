@@ -3,6 +3,8 @@
  */
 #include "scenario.h"
 
+#include "engine/record/write_log.h"
+
 #define LOAD_BYTES (1ull << 20)
 #define MEMBERS_MAX 5
 #define LOG_OFFSET (LAYOUT_MAP_OFFSET + LAYOUT_MAP_BYTES)
@@ -161,7 +163,7 @@ test_what_is_overwritten_never_comes_to_its_row(void **state)
 	end(&world);
 }
 
-/* The second comes while the first is being logged. */
+/* The others come while the first is being logged: in records of their own. */
 static void
 test_what_is_being_logged_is_overwritten_by_the_log_alone(void **state)
 {
@@ -173,10 +175,10 @@ test_what_is_being_logged_is_overwritten_by_the_log_alone(void **state)
 	world.records_held = true;
 	rig_submit(rig, REQUEST_WRITE, 5, 9, false);
 	wait_for_held(&world, 2);
+	rig_submit(rig, REQUEST_WRITE, 5, 9, false);
+	wait_for_held(&world, 4);
 	rig_submit(rig, REQUEST_WRITE, 7, 20, false);
-	rig_submit(rig, REQUEST_WRITE, 6, 2, false);
-	rig_steps(rig, 30);
-	assert_int_equal(held(&world), 2);
+	wait_for_held(&world, 6);
 	let_all_go(&world);
 	rig_drain(rig);
 	assert_int_equal(world.rows_written, 0);
@@ -184,6 +186,88 @@ test_what_is_being_logged_is_overwritten_by_the_log_alone(void **state)
 	crash(&world);
 	rig_start_active(rig);
 	rig_verify(rig);
+	end(&world);
+}
+
+static void
+log_as_many_as_may_be_under_way(struct world *world)
+{
+	world->records_held = true;
+	for (int i = 0; i < LOG_UNDER_WAY; i++) {
+		rig_submit(&world->rig, REQUEST_WRITE, (uint64_t)(4 + i) * ROW_SECTORS, 1, false);
+		wait_for_held(world, 2 * (i + 1));
+	}
+}
+
+/* What is overwritten before it has a record never gets one; what sticks out waits. */
+static void
+test_what_waits_for_a_record_is_overwritten_in_place(void **state)
+{
+	struct world world;
+	struct rig *rig = &world.rig;
+	uint64_t records;
+
+	(void)state;
+	begin(&world, 5, 4, 313, false);
+	log_as_many_as_may_be_under_way(&world);
+	records = rig_status(rig).log.records;
+	rig_submit(rig, REQUEST_WRITE, 5, 9, false);
+	rig_submit(rig, REQUEST_WRITE, 5, 9, false);
+	rig_submit(rig, REQUEST_WRITE, 6, 3, false);
+	rig_submit(rig, REQUEST_WRITE, 7, 20, false);
+	rig_submit(rig, REQUEST_WRITE, 5, 2, false);
+	rig_steps(rig, 30);
+	let_all_go(&world);
+	rig_drain(rig);
+	assert_int_equal(rig_status(rig).log.records, records + 2);
+	rig_verify(rig);
+	crash(&world);
+	rig_start_active(rig);
+	rig_verify(rig);
+	end(&world);
+}
+
+/* So often that the log would be full: its old records go, and nothing of what they had. */
+static void
+test_a_row_that_is_often_written_to_is_logged_once_more(void **state)
+{
+	struct world world;
+	struct rig *rig = &world.rig;
+
+	(void)state;
+	begin(&world, 5, 4, 318, false);
+	rig_submit(rig, REQUEST_WRITE, 60, 2, false);
+	for (int turn = 0; turn < 400; turn++) {
+		rig_submit(rig, REQUEST_WRITE, 5, 9, false);
+		rig_drain(rig);
+	}
+	assert_int_equal(world.rows_written, 0);
+	crash(&world);
+	rig_start_active(rig);
+	rig_verify(rig);
+	end(&world);
+}
+
+/* So some record of it is always under way. */
+static void
+test_a_row_that_never_rests_lets_the_log_go_on(void **state)
+{
+	struct world world;
+	struct rig *rig = &world.rig;
+	uint64_t most = 0;
+
+	(void)state;
+	begin(&world, 5, 4, 319, false);
+	for (int turn = 0; turn < 3000; turn++) {
+		const uint64_t live = rig_status(rig).log.bytes;
+
+		rig_submit(rig, REQUEST_WRITE, 5, 9, false);
+		rig_step(rig);
+		most = live > most ? live : most;
+		assert_true(is_open(rig));
+	}
+	rig_drain(rig);
+	assert_true(most < LOG_BYTES);
 	end(&world);
 }
 
@@ -224,13 +308,38 @@ test_who_wants_the_row_comes_behind_those_that_wait_to_join(void **state)
 
 	(void)state;
 	begin(&world, 5, 4, 316, false);
-	world.records_held = true;
+	world.rows_of = 0xF;
 	rig_submit(rig, REQUEST_WRITE, 5, 9, false);
-	wait_for_held(&world, 2);
+	rig_drain(rig);
+	wait_for_held(&world, 2); /* its row is being written */
 	rig_submit(rig, REQUEST_WRITE, 7, 20, false);
 	rig_submit(rig, REQUEST_WRITE, 0, ROW_SECTORS, false);
 	rig_submit(rig, REQUEST_WRITE, 7, 20, false);
 	rig_steps(rig, 30);
+	let_all_go(&world);
+	rig_drain(rig);
+	end(&world);
+}
+
+/* Its row has been written, and is being flushed. */
+static void
+test_a_write_that_comes_when_its_row_was_written_is_not_forgotten_with_it(void **state)
+{
+	struct world world;
+	struct rig *rig = &world.rig;
+
+	(void)state;
+	begin(&world, 5, 4, 317, true);
+	rig_submit(rig, REQUEST_FLUSH, 0, 0, false);
+	rig_drain(rig);
+	world.flushes_held = true;
+	rig_submit(rig, REQUEST_WRITE, 5, 9, true);
+	rig_drain(rig);
+	for (int step = 0; step < 20000 && world.rows_written < 2; step++)
+		rig_step(rig);
+	rig_steps(rig, 100);
+	rig_submit(rig, REQUEST_WRITE, 7, 20, true);
+	rig_steps(rig, 100);
 	let_all_go(&world);
 	rig_drain(rig);
 	end(&world);
@@ -302,6 +411,51 @@ test_what_the_log_has_acknowledged_outlives_caches(void **state)
 		memcpy(rig->acknowledged, rig->flushed, rig->sectors * sizeof(*rig->flushed));
 		rig->errors_allowed = false;
 		rig_verify(rig);
+		end(&world);
+	}
+}
+
+static bool
+fits(const struct rig *rig, uint64_t row)
+{
+	static uint64_t words[16384 / sizeof(uint64_t)], sum[16384 / sizeof(uint64_t)];
+
+	memset(sum, 0, sizeof(sum));
+	for (int i = 0; i < rig->count; i++) {
+		disk_read(&rig->members[i].disk, DATA_OFFSET + row * 16384, words, sizeof(words));
+		for (size_t at = 0; at < sizeof(sum) / sizeof(*sum); at++)
+			sum[at] ^= words[at];
+	}
+	return sum[0] == 0 && memcmp(sum, sum + 1, sizeof(sum) - sizeof(*sum)) == 0;
+}
+
+/* A cache was lost, so each makes the parity of the whole row anew. */
+static void
+test_runs_of_a_row_that_is_suspect_are_written_one_by_one(void **state)
+{
+	(void)state;
+	for (uint64_t seed = 345; seed < 349; seed++) {
+		struct world world;
+		struct rig *rig = &world.rig;
+
+		begin(&world, 5, 4, seed, true);
+		rig_submit(rig, REQUEST_WRITE, 0, ROW_SECTORS, false);
+		rig_drain(rig); /* in caches */
+		for (uint64_t sector = 0; sector < 32; sector += 12)
+			rig_submit(rig, REQUEST_WRITE, sector, 2, true);
+		rig_drain(rig);
+		rig->errors_allowed = true;
+		fake_member_power_loss(&rig->members[3], true);
+		fake_member_cut(&rig->members[1], true);
+		assert_true(rig_wait(rig, VOLUME_SUSPENDED, 2000));
+		assert_true(rig_wait(rig, VOLUME_ACTIVE, 5000));
+		for (int step = 0; step < 20000 && is_open(rig); step++)
+			rig_step(rig); /* until all that it had is in its rows */
+		assert_true(fits(rig, 0));
+		rig_steps(rig, 3000);
+		memcpy(rig->acknowledged, rig->flushed, rig->sectors * sizeof(*rig->flushed));
+		rig->errors_allowed = false;
+		rig_wait_for_resync(rig);
 		end(&world);
 	}
 }
@@ -403,11 +557,17 @@ main(void)
 		cmocka_unit_test(test_a_small_write_is_acknowledged_before_its_row_is_touched),
 		cmocka_unit_test(test_what_is_overwritten_never_comes_to_its_row),
 		cmocka_unit_test(test_what_is_being_logged_is_overwritten_by_the_log_alone),
+		cmocka_unit_test(test_what_waits_for_a_record_is_overwritten_in_place),
+		cmocka_unit_test(test_a_row_that_is_often_written_to_is_logged_once_more),
+		cmocka_unit_test(test_a_row_that_never_rests_lets_the_log_go_on),
 		cmocka_unit_test(test_a_write_that_comes_while_its_row_is_written_waits_for_that),
 		cmocka_unit_test(test_who_wants_the_row_comes_behind_those_that_wait_to_join),
+		cmocka_unit_test(
+			test_a_write_that_comes_when_its_row_was_written_is_not_forgotten_with_it),
 		cmocka_unit_test(test_small_writes_that_fill_a_row_are_written_as_one),
 		cmocka_unit_test(test_nobody_reads_what_is_in_no_durable_record),
 		cmocka_unit_test(test_what_the_log_has_acknowledged_outlives_caches),
+		cmocka_unit_test(test_runs_of_a_row_that_is_suspect_are_written_one_by_one),
 		cmocka_unit_test(
 			test_a_log_is_closed_when_all_that_it_has_acknowledged_is_in_its_row),
 		cmocka_unit_test(test_rows_that_a_broken_log_was_written_to_are_not_believed),
