@@ -60,7 +60,8 @@ struct options {
 	int workers;
 	int images;
 	bool verbose;
-	char *const *end; /* images at the end of the record, or NULL */
+	enum log_mode log; /* of the volume that was recorded */
+	char *const *end;  /* images at the end of the record, or NULL */
 };
 
 /* --- which cases there are at one entry of the record --- */
@@ -225,6 +226,7 @@ work(struct worker *worker, int result)
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	worker->all.visit = visit;
 	worker->all.context = worker;
+	worker->replay->log = worker->options->log;
 	replay_prepare(worker->replay, worker->options->seed, worker->options->verbose);
 	walk(worker);
 	case_name = "at the end";
@@ -277,7 +279,7 @@ static void
 usage(void)
 {
 	fprintf(stderr, "crash_replay --record FILE [--end] [--cases N] [--only CASE] [--seed N] "
-			"[--workers N] [--verbose] IMAGE...\n");
+			"[--workers N] [--log-always] [--verbose] IMAGE...\n");
 	exit(2);
 }
 
@@ -292,11 +294,13 @@ parse(int argc, char **argv)
 		{ "workers", required_argument, NULL, 'w' },
 		{ "verbose", no_argument, NULL, 'v' },
 		{ "end", no_argument, NULL, 'e' },
+		{ "log-always", no_argument, NULL, 'a' },
 		{ NULL, 0, NULL, 0 },
 	};
 	struct options options = { .cases = UINT64_MAX,
 				   .only = -1,
 				   .seed = 1,
+				   .log = LOG_MODE_DEGRADED,
 				   .workers = (int)sysconf(_SC_NPROCESSORS_ONLN) };
 	bool end = false;
 
@@ -322,6 +326,9 @@ parse(int argc, char **argv)
 			break;
 		case 'e':
 			end = true;
+			break;
+		case 'a':
+			options.log = LOG_MODE_ALWAYS;
 			break;
 		default:
 			usage();

@@ -44,7 +44,7 @@ start_engine(struct replay *replay)
 		.queue_limit_ms = 5000,
 		.give_up_ms = 1000,
 		.resync_rows_max = replay->lose ? 0 : 16,
-		.log = LOG_MODE_DEGRADED,
+		.log = replay->log,
 	};
 	struct engine_port port = { .log = say, .owner = replay };
 	struct backend *backends[IRAID_MEMBERS_MAX];

@@ -39,6 +39,7 @@ struct replay {
 	uint8_t roles[IRAID_MEMBERS_MAX];
 	uint64_t seed;
 	bool verbose;
+	enum log_mode log;
 	struct tally tally;
 
 	/* the engine that runs, and what it was asked */

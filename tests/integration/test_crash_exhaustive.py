@@ -14,6 +14,7 @@ import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 from crash_load import CrashLoad
@@ -46,13 +47,14 @@ class Run:
     recorder: Recorder
     seed: int
     level: int = 5
+    log: str = "degraded"
     load: CrashLoad = field(init=False)
 
     def prepare(self) -> None:
         """The volume, its windows filled, parity proven, stopped; the record begins here.  Until then nothing
         goes through the recorder, which would make the first resync take seconds."""
         self.gateway.create("v0", self.farm.members(), self.level, str(CHUNK), "--give-up", "2")
-        self.gateway.configure("v0", assembly_wait_seconds=1)
+        self.gateway.configure("v0", assembly_wait_seconds=1, log=self.log)
         self.gateway.must("stop", "v0")
         row_bytes = DATA_CHUNKS[self.level] * CHUNK
         windows = [(region * REGION_ROWS * row_bytes, WINDOW_CHUNKS * CHUNK) for region in WINDOW_REGIONS]
@@ -81,6 +83,7 @@ class Run:
             "--record",
             self.journal.path,
             "--end",
+            *(["--log-always"] if self.log == "always" else []),
             *words,
             *begin,
             *end,
@@ -107,20 +110,27 @@ class Run:
 def make_run(gateway: Gateway, make_farm: Callable[..., TargetFarm], folder: Path):
     runs: list[Recorder] = []
 
-    def make(seed: int, level: int = 5) -> Run:
+    def make(seed: int, level: int = 5, log: str = "degraded") -> Run:
         farm = make_farm(COUNT, size_bytes=MEMBER_BYTES)
         place = folder / f"record{seed}"
         place.mkdir()
         journal = Journal(place / "record")
         recorder = Recorder(journal, farm, seed)
         runs.append(recorder.__enter__())
-        run = Run(gateway, farm, place, journal, recorder, seed, level)
+        run = Run(gateway, farm, place, journal, recorder, seed, level, log)
         run.prepare()
         return run
 
     yield make
     for recorder in runs:
         recorder.__exit__()
+
+
+def open_handle(run: Run, volume: Served) -> Any:
+    """With log = always: what is measured begins when the log is open."""
+    if run.log == "always":
+        volume.wait_status(lambda status: status["log"]["open"], "the write log to be open")
+    return volume.connect()
 
 
 def cleaned(volume: Served, left: int = 0) -> Callable[[], bool]:
@@ -130,7 +140,7 @@ def cleaned(volume: Served, left: int = 0) -> Callable[[], bool]:
 def healthy(run: Run, requests: int) -> None:
     """Writes to one region while another one's mark is cleared, and to that one again."""
     with run.serve() as volume:
-        handle = volume.connect()
+        handle = open_handle(run, volume)
         run.load.run(handle, requests, (0, 1))
         run.load.run(handle, requests // 4, (2,), until=cleaned(volume, 1))
         run.load.run(handle, requests // 2, (0, 2))
@@ -141,7 +151,7 @@ def healthy(run: Run, requests: int) -> None:
 def member_killed(run: Run, requests: int) -> None:
     """In the midst of the load; the volume goes on without it."""
     with run.serve() as volume:
-        handle = volume.connect()
+        handle = open_handle(run, volume)
         run.load.run(handle, requests, (0, 1), midway=lambda: run.farm.kill(1))
         run.load.run(handle, requests // 2, (0, 1, 2))
         assert volume.status()["state"] == "degraded"
@@ -151,7 +161,7 @@ def member_returned(run: Run, requests: int) -> None:
     """It dies in the midst of the load and comes back; the load goes on while it catches up, and not before: the
     seconds until then would be most of the record."""
     with run.serve() as volume:
-        handle = volume.connect()
+        handle = open_handle(run, volume)
         run.load.run(handle, requests, (0, 1), midway=lambda: run.farm.kill(2))
         volume.wait_status(lambda status: status["state"] == "degraded", "the eviction")
         run.farm.restart(2)
@@ -162,7 +172,7 @@ def member_returned(run: Run, requests: int) -> None:
 def stopped_and_started(run: Run, requests: int) -> None:
     for _ in range(2):
         with run.serve() as volume:
-            handle = volume.connect()
+            handle = open_handle(run, volume)
             run.load.run(handle, requests // 2, (0, 1, 2))
 
 
@@ -170,11 +180,11 @@ def gateway_killed(run: Run, requests: int) -> None:
     """Under load, twice; the load goes on while the new one resynchronises."""
     for _ in range(2):
         with run.serve() as volume:
-            handle = volume.connect()
+            handle = open_handle(run, volume)
             run.load.saw(handle)
             run.load.run_until_broken(handle, requests // 3, (0, 1, 2), volume.process.kill)
     with run.serve() as volume:
-        handle = volume.connect()
+        handle = open_handle(run, volume)
         run.load.saw(handle)
         run.load.run(handle, requests // 3, (0, 1))
         volume.wait_resynced()
@@ -185,31 +195,34 @@ RUNS = {run.__name__: run for run in (healthy, member_killed, member_returned, s
 
 # Level 1 only while all are there: of two halves the one that was evicted is kept out by the gateway's memory
 # (DESIGN rule 7), which is none of crash_replay's.
-LEVELS_RUNS = [
-    (6, "healthy"),
-    (1, "healthy"),
-    (10, "healthy"),
-    (6, "member_killed"),
-    (6, "gateway_killed"),
-    (6, "member_returned"),
-    (10, "member_killed"),
-    (10, "gateway_killed"),
-    (1, "gateway_killed"),
+CASES = [
+    *((5, name, "degraded") for name in RUNS),
+    (6, "healthy", "degraded"),
+    (1, "healthy", "degraded"),
+    (5, "healthy", "always"),
+    (5, "gateway_killed", "always"),
+    (10, "healthy", "degraded"),
+    (6, "member_killed", "degraded"),
+    (6, "gateway_killed", "degraded"),
+    (6, "member_returned", "degraded"),
+    (10, "member_killed", "degraded"),
+    (10, "gateway_killed", "degraded"),
+    (1, "gateway_killed", "degraded"),
+    (5, "member_killed", "always"),
+    (5, "member_returned", "always"),
+    (5, "stopped_and_started", "always"),
+    *((6, name, "always") for name in RUNS),
 ]
-SHORT = [(6, "healthy"), (1, "healthy")]
+SHORT = CASES[:9]
 
 
 @pytest.mark.parametrize(
-    "level, name",
-    [
-        *((5, name) for name in RUNS),
-        *(pytest.param(*case, marks=() if case in SHORT else pytest.mark.long) for case in LEVELS_RUNS),
-    ],
+    "level, name, log", [pytest.param(*case, marks=() if case in SHORT else pytest.mark.long) for case in CASES]
 )
 def test_some_crashes_of_a_short_run_lose_nothing(
-    make_run: Callable[..., Run], figure: Callable[[str, str], None], level: int, name: str
+    make_run: Callable[..., Run], figure: Callable[[str, str], None], level: int, name: str, log: str
 ) -> None:
-    run = make_run(list(RUNS).index(name), level)
+    run = make_run(list(RUNS).index(name), level, log)
     RUNS[name](run, 40)
     assert run.load.failed == 0 or name == "gateway_killed"
     figure("replayed", run.replay("--cases", str(CASES_SHORT)))
@@ -218,11 +231,11 @@ def test_some_crashes_of_a_short_run_lose_nothing(
 @pytest.mark.long
 @pytest.mark.no_sanitizer
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("level, name", [*((5, name) for name in RUNS), *LEVELS_RUNS])
+@pytest.mark.parametrize("level, name, log", CASES)
 def test_no_crash_of_a_very_short_run_loses_anything(
-    make_run: Callable[..., Run], figure: Callable[[str, str], None], level: int, name: str
+    make_run: Callable[..., Run], figure: Callable[[str, str], None], level: int, name: str, log: str
 ) -> None:
-    run = make_run(200 + list(RUNS).index(name), level)
+    run = make_run(200 + list(RUNS).index(name), level, log)
     RUNS[name](run, 16)
     figure("replayed", run.replay())
 
@@ -232,9 +245,10 @@ def test_no_crash_of_a_very_short_run_loses_anything(
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("seed", range(100, 103))
 @pytest.mark.parametrize("name", RUNS)
+@pytest.mark.parametrize("log", ["degraded", "always"])
 def test_many_crashes_of_a_longer_run_lose_nothing(
-    make_run: Callable[[int], Run], figure: Callable[[str, str], None], name: str, seed: int
+    make_run: Callable[..., Run], figure: Callable[[str, str], None], name: str, seed: int, log: str
 ) -> None:
-    run = make_run(seed)
+    run = make_run(seed, log=log)
     RUNS[name](run, 150)
     figure("replayed", run.replay("--cases", "40000"))

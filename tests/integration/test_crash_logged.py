@@ -6,6 +6,7 @@ Without the write log the missing member's chunks of rows in flight can't be kno
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import product
 
 import pytest
 from test_restart import crash_under_load, prepare, unreadable_chunks
@@ -21,12 +22,10 @@ MIB = 1 << 20
 
 def lives() -> list[object]:
     """One life of each case always; eight with scripts/test --all."""
-    cases = []
-    for level in (5, 6):
-        for chunk in ("4K", "64K"):
-            for seed in range(8):
-                cases.append(pytest.param(level, chunk, seed, marks=pytest.mark.long if seed else ()))
-    return cases
+    return [
+        pytest.param(log, level, chunk, seed, marks=pytest.mark.long if seed else ())
+        for log, level, chunk, seed in product(("degraded", "always"), (5, 6), ("4K", "64K"), range(8))
+    ]
 
 
 @pytest.fixture
@@ -34,12 +33,13 @@ def farm(make_farm: Callable[..., TargetFarm]) -> TargetFarm:
     return make_farm(4)
 
 
-@pytest.mark.parametrize("level, chunk, seed", lives())
+@pytest.mark.parametrize("log, level, chunk, seed", lives())
 def test_nothing_is_unreadable_after_a_crash_while_a_member_is_out(
-    gateway: Gateway, farm: TargetFarm, level: int, chunk: str, seed: int, figure: Callable[[str, str], None]
+    gateway: Gateway, farm: TargetFarm, log: str, level: int, chunk: str, seed: int, figure: Callable[[str, str], None]
 ) -> None:
     """Twice in a row; the second time another member of level 6 dies with the gateway."""
     reader = prepare(gateway, farm, level, chunk)
+    gateway.configure("v0", log=log)
     shadow = Shadow(reader.size)
     out = seed % 4
     lost: list[int] = []
@@ -68,7 +68,8 @@ def test_nothing_is_unreadable_after_a_crash_while_a_member_is_out(
         lost.append(len(unreadable_chunks(handle, shadow, reader)))
         shadow.check_and_settle(read_all(handle))
     figure(
-        f"level {level}, chunk {chunk}, life {seed}: chunks that are unreadable after each of three crashes", str(lost)
+        f"log = {log}, level {level}, chunk {chunk}, life {seed}: chunks that are unreadable after each of three crashes",
+        str(lost),
     )
     assert lost == [0, 0, 0]
 
