@@ -1190,7 +1190,7 @@
 	X(RUNS_SHARE_COLUMNS, "runs-share-columns", 18, "level 5",				\
 	  "two runs of a row, of the same columns, are written at the same time")	\
 	X(HELD_LOGGED_TWICE, "held-logged-twice", 18, "level 5",				\
-	  "the same bytes are in two records under way, which have no order")	\
+	  "the same bytes are in one record twice, where they have no order")	\
 	X(HELD_REPLACED_LATE, "held-replaced-late", 18,					\
 	  "test_write_back: test_what_is_being_logged_is_overwritten_by_the_log_alone",	\
 	  "a small write takes the place of one whose record is under way")			\

@@ -227,15 +227,16 @@ runs_written(struct write_back *back)
 		result = -ENODATA;
 	if (result == 0) {
 		write_some_runs(back);
-	} else if (result == -EBUSY) {
+	} else if (result == -EBUSY) { /* each needs all of the row's parity */
 		back->narrow = RUN_BY_RUN;
 		begin_runs(back);
-	} else if (result != -ENODATA)
+	} else if (result != -ENODATA) {
 		put_off(back, result);
-	else if (back->narrow < BLOCK_BY_BLOCK)
+	} else if (back->narrow < BLOCK_BY_BLOCK) {
 		write_narrower(back);
-	else
+	} else {
 		lose(back);
+	}
 }
 
 static void

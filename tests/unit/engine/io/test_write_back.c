@@ -101,6 +101,17 @@ end(struct world *world)
 	finish(&world->rig);
 }
 
+/* What was acknowledged is there, before a crash and after it. */
+static void
+crash_and_end(struct world *world)
+{
+	rig_verify(&world->rig);
+	crash(world);
+	rig_start_active(&world->rig);
+	rig_verify(&world->rig);
+	end(world);
+}
+
 static int
 held(const struct world *world)
 {
@@ -134,11 +145,7 @@ test_a_small_write_is_acknowledged_before_its_row_is_touched(void **state)
 			rig_submit(rig, REQUEST_WRITE, sector, 9, false);
 		rig_drain(rig);
 		assert_int_equal(world.rows_written, 0);
-		rig_verify(rig);
-		crash(&world);
-		rig_start_active(rig);
-		rig_verify(rig);
-		end(&world);
+		crash_and_end(&world);
 	}
 }
 
@@ -182,11 +189,7 @@ test_what_is_being_logged_is_overwritten_by_the_log_alone(void **state)
 	let_all_go(&world);
 	rig_drain(rig);
 	assert_int_equal(world.rows_written, 0);
-	rig_verify(rig);
-	crash(&world);
-	rig_start_active(rig);
-	rig_verify(rig);
-	end(&world);
+	crash_and_end(&world);
 }
 
 static void
@@ -220,11 +223,7 @@ test_what_waits_for_a_record_is_overwritten_in_place(void **state)
 	let_all_go(&world);
 	rig_drain(rig);
 	assert_int_equal(rig_status(rig).log.records, records + 2);
-	rig_verify(rig);
-	crash(&world);
-	rig_start_active(rig);
-	rig_verify(rig);
-	end(&world);
+	crash_and_end(&world);
 }
 
 /* So often that the log would be full: its old records go, and nothing of what they had. */
