@@ -1200,6 +1200,9 @@
 	X(HELD_FOR_EVER, "held-for-ever", 16,							\
 	  "test_write_back: test_a_row_that_never_rests_lets_the_log_go_on",			\
 	  "a row that is written to all the time never comes to its turn")			\
+	X(HELD_LOST_EARLY, "held-lost-early", 16,						\
+	  "test_write_back: test_what_a_member_refuses_for_a_while_is_not_given_up",	\
+	  "what was acknowledged is given up while nobody needs its place")			\
 	X(REPLAY_STALE, "replay-stale", 18,							\
 	  "test_log_replay: test_what_an_older_run_left_behind_a_gap_is_stale",			\
 	  "a start takes a record that an older run left behind a gap")	\

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from delays import Delays
+
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "python"))
 
@@ -60,11 +62,15 @@ class Bench:
     farm: TargetFarm
     gateway: Gateway
     volume: Served
+    delays: Delays | None
 
 
 @contextmanager
-def served(level: int, members: int, member_bytes: int, *, spares: int = 0) -> Iterator[Bench]:
-    """tgtd on loopback, files on a tmpfs; volume v0 on them in nbdkit, which libnbd can connect to."""
+def served(level: int, members: int, member_bytes: int, *, spares: int = 0, delayed: bool = False) -> Iterator[Bench]:
+    """tgtd on loopback, files on a tmpfs; volume v0 on them in nbdkit, which libnbd can connect to.
+
+    delayed: through proxies, whose delay can be set.
+    """
     from iraid_dev.stack.farm import TargetFarm
     from iraid_dev.stack.private_gateway import Gateway
 
@@ -73,13 +79,16 @@ def served(level: int, members: int, member_bytes: int, *, spares: int = 0) -> I
         TargetFarm(Path(name, "farm"), count=members + spares, size_bytes=member_bytes) as farm,
     ):
         gateway = Gateway(Path(name, "gateway"), Path(name, "sockets"))
+        delays = Delays(farm.members()) if delayed else None
         try:
             gateway.start()
-            targets = farm.members()
+            targets = delays.members if delays else farm.members()
             options = [word for spare in targets[members:] for word in ("--spare", spare)]
             gateway.create("v0", targets[:members], level, "64K", *options)
             gateway.must("stop", "v0")
             with gateway.serve("v0") as volume:
-                yield Bench(farm, gateway, volume)
+                yield Bench(farm, gateway, volume, delays)
         finally:
+            if delays:
+                delays.close()
             gateway.close()

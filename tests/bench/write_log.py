@@ -1,12 +1,11 @@
 #!/usr/bin/python3
-"""What the write log costs, and what a start replays: a report, not a test.
+"""What the write log costs: a report, not a test.
 
     tests/bench/write_log.py [--build DIR] [--json FILE] [--seconds N] [--levels 5,6] [--member-mib N]
 
 Four tgtd on loopback (files on a tmpfs), a volume in nbdkit, one libnbd handle.  The same writes on a
 healthy volume and with one member out, each without the log and with it: commands and bytes that the
-members get, MB/s, and latencies, in that order in one run.  Then nbdkit is killed, and it is
-timed how long the next start replays.
+members get, MB/s, and latencies, in that order in one run.
 """
 
 from __future__ import annotations
@@ -56,7 +55,7 @@ class Writer:
     def run(self, depth: int, count: int | None = None, seconds: float = 0.0) -> Timed:
         """`count` writes, or as many as begin in `seconds`; `depth` in flight."""
         latencies: list[float] = []
-        begun = flying = 0
+        begun = flying = failed = 0
         start = time.monotonic()
 
         def submit() -> None:
@@ -64,9 +63,8 @@ class Writer:
             sent = time.monotonic()
 
             def finished(error: Any) -> int:
-                nonlocal flying
-                if error.value:
-                    raise SystemExit(f"write_log: a write failed: {os.strerror(error.value)}")
+                nonlocal flying, failed
+                failed = failed or error.value
                 flying -= 1
                 latencies.append(time.monotonic() - sent)
                 return 1
@@ -83,6 +81,8 @@ class Writer:
                 submit()
             if flying:
                 self.handle.poll(-1)
+            if failed:
+                raise SystemExit(f"write_log: a write failed: {os.strerror(failed)}")
         return Timed(begun, time.monotonic() - start, sorted(latencies))
 
 
@@ -130,31 +130,6 @@ def show(row: dict[str, Any]) -> None:
     )
 
 
-def fill_log(volume: Any, handle: Any) -> int:
-    """Writes until nearly as much is live as ever is before a flush makes room; how many bytes that are."""
-    writer = Writer(handle, 64 * KIB, 3)
-    most = 0
-    for tries in range(1000):
-        writer.run(DEPTHS[-1], count=32)
-        live: int = volume.status()["log"]["bytes"]
-        if tries > 100 and live >= 0.9 * most:
-            return live
-        most = max(most, live)
-    raise SystemExit(f"write_log: the log had {most} live bytes, and never again 0.9 of that")
-
-
-def replay_seconds(gateway: Any) -> float:
-    """A start of the degraded volume: for how long its log is read and replayed, as status tells."""
-    seen = []
-    with gateway.serve("v0") as volume:
-        while (status := volume.status())["state"] not in ("active", "degraded"):
-            if status["log"]["replay"]["step"] is not None:
-                seen.append(time.monotonic())
-        ended = time.monotonic()
-        volume.connect()
-    return ended - seen[0] if seen else 0.0
-
-
 def main() -> None:
     parser = common.parser(__doc__)
     parser.add_argument("--seconds", type=float, default=5.0, help="of each timed load (default: %(default)s)")
@@ -166,7 +141,7 @@ def main() -> None:
     about = f"{MEMBERS} members of {arguments.member_mib} MiB, chunk {CHUNK // KIB} KiB"
     head = common.begin("write log", arguments, about)
     print(HEADINGS, flush=True)
-    rows, starts = [], []
+    rows = []
     for level in map(int, arguments.levels.split(",")):
         with common.served(level, MEMBERS, arguments.member_mib * MIB) as bench:
             volume, gateway = bench.volume, bench.gateway
@@ -183,12 +158,7 @@ def main() -> None:
             gateway.must("set", "v0", "--log", "degraded", "--socket", volume.control)
             volume.wait_status(lambda status: status["log"]["open"], "the write log to be open")
             rows += measure(volume, handle, level, "out, logged", arguments.seconds)
-            live = fill_log(volume, handle)
-            volume.kill()
-            starts.append({"level": level, "live_bytes": live, "seconds": replay_seconds(gateway)})
-        took = starts[-1]["seconds"]
-        print(f"level {level}: {live / MIB:.1f} MiB of records are replayed in {took:.2f} s", flush=True)
-    common.write(arguments.json, head, rows=rows, starts=starts)
+    common.write(arguments.json, head, rows=rows)
 
 
 if __name__ == "__main__":

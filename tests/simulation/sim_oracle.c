@@ -1139,14 +1139,14 @@ loss_is_fair(const struct sim *sim, const struct sim_request *request)
 	return false;
 }
 
-/* Members that refused something while it was under way. */
+/* Members that refused something since then. */
 static uint32_t
-refusing_roles(const struct sim *sim, const struct sim_request *request)
+refusing_roles(const struct sim *sim, uint64_t since_us)
 {
 	uint32_t roles = 0;
 
 	for (int m = 0; m < sim->slots; m++)
-		if (sim->roles[m] >= 0 && sim->members[m].refused_us >= request->submit_us)
+		if (sim->roles[m] >= 0 && sim->members[m].refused_us >= since_us)
 			roles |= 1u << sim->roles[m];
 	return roles;
 }
@@ -1158,7 +1158,8 @@ refusing_roles(const struct sim *sim, const struct sim_request *request)
 static bool
 meets_refusal(const struct sim *sim, const struct sim_request *request)
 {
-	const uint32_t without = refusing_roles(sim, request) | sim->out_roles | sim->wiped_roles;
+	const uint32_t without =
+		refusing_roles(sim, request->submit_us) | sim->out_roles | sim->wiped_roles;
 	const uint64_t end = (request->sector + request->count) * PATTERN_SECTOR;
 
 	for (uint64_t at = request->sector * PATTERN_SECTOR / DISK_PAGE * DISK_PAGE;
@@ -1174,14 +1175,40 @@ meets_refusal(const struct sim *sim, const struct sim_request *request)
 	return false;
 }
 
+/* What the write log has acknowledged is given up where a member refuses its row, which is asked each
+ * second, while others are out, and the log has no room left: the engine says when.
+ */
+static void
+allow_given_up(struct sim *sim)
+{
+	const uint64_t now_us = sim->schedule.now_us,
+		       lately_us = now_us < 2000000 ? 1 : now_us - 2000000;
+	const uint32_t without = refusing_roles(sim, lately_us) | sim->out_roles | sim->wiped_roles;
+	struct lost_range range;
+	uint64_t from = 0;
+
+	if (sim->engine_options.log != LOG_MODE_ALWAYS || !sim->running_seen ||
+	    !too_many(sim, 0, without))
+		return;
+	while (engine_lost_list(sim->engine, from, &range, 1) == 1) {
+		const uint64_t first = range.offset_bytes / PATTERN_SECTOR;
+
+		for (uint64_t i = 0; i < range.length_bytes / PATTERN_SECTOR; i++)
+			if (too_many(sim, sim_sector_row(sim, first + i), without))
+				sim->traits[first + i] |= MAY_BE_LOST;
+		from = range.offset_bytes + range.length_bytes - 1;
+	}
+}
+
 void
 oracle_look_at_losses(struct sim *sim)
 {
+	allow_given_up(sim);
 	for (struct sim_request *request = sim->active; request != NULL; request = request->next) {
 		if (request->count == 0)
 			continue;
 		request->saw_refusal |=
-			refusing_roles(sim, request) != 0 && meets_refusal(sim, request);
+			refusing_roles(sim, request->submit_us) != 0 && meets_refusal(sim, request);
 		if (is_write(request) && !request->saw_loss &&
 		    sim_sector_row(sim, request->sector) !=
 			    sim_sector_row(sim, request->sector + request->count - 1))

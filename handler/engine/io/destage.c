@@ -217,13 +217,21 @@ write_narrower(struct write_back *back)
 	begin_runs(back);
 }
 
+/* The log needs the room, or is to be closed. */
+static bool
+is_in_the_way(const struct write_back *back)
+{
+	return back->op.engine->write_log->blocked ||
+	       back->op.engine->write_log->step != LOG_STEADY || MUTANT(HELD_LOST_EARLY);
+}
+
 static void
 runs_written(struct write_back *back)
 {
 	int result = back->error;
 
-	/* Refused, not unreadable: perhaps not for long, but others wait for the row. */
-	if (result == -EIO && ++back->refusals >= REFUSALS_MAX)
+	/* Refused, not unreadable: perhaps not for long. */
+	if (result == -EIO && ++back->refusals >= REFUSALS_MAX && is_in_the_way(back))
 		result = -ENODATA;
 	if (result == 0) {
 		write_some_runs(back);

@@ -549,6 +549,29 @@ test_what_has_no_place_any_more_is_lost_on_record(void **state)
 	rig_free(rig);
 }
 
+/* A member refuses to be read for long, and another one goes before the row is written: the log has
+ * it, and nobody asks for the row.
+ */
+static void
+test_what_a_member_refuses_for_a_while_is_not_given_up(void **state)
+{
+	struct world world;
+	struct rig *rig = &world.rig;
+
+	(void)state;
+	begin(&world, 5, 4, 380, false);
+	for (uint64_t row = 0; row < 4; row++)
+		rig_submit(rig, REQUEST_WRITE, row * ROW_SECTORS + 5, 1, false);
+	rig_drain(rig);
+	rig->members[2].refuse_reads = true;
+	fake_member_cut(&rig->members[3], false);
+	assert_true(rig_wait(rig, VOLUME_DEGRADED, 20000));
+	rig_steps(rig, 20000);
+	assert_int_equal(rig_status(rig).lost_extents, 0);
+	rig->members[2].refuse_reads = false;
+	end(&world);
+}
+
 int
 main(void)
 {
@@ -571,6 +594,7 @@ main(void)
 			test_a_log_is_closed_when_all_that_it_has_acknowledged_is_in_its_row),
 		cmocka_unit_test(test_rows_that_a_broken_log_was_written_to_are_not_believed),
 		cmocka_unit_test(test_what_has_no_place_any_more_is_lost_on_record),
+		cmocka_unit_test(test_what_a_member_refuses_for_a_while_is_not_given_up),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
