@@ -1197,9 +1197,9 @@
 	X(AGAIN_IN_PART, "again-in-part", 18,							\
 	  "test_write_back: test_a_row_that_is_often_written_to_is_logged_once_more",		\
 	  "of a row that is logged once more a part is not")					\
-	X(HELD_FOR_EVER, "held-for-ever", 16,							\
-	  "test_write_back: test_a_row_that_never_rests_lets_the_log_go_on",			\
-	  "a row that is written to all the time never comes to its turn")			\
+	X(HELD_UNRESERVED, "held-unreserved", 18,						\
+	  "test_write_back: test_a_full_log_holds_no_more_than_it_can_write_to_rows",	\
+	  "more is held than there is room in the log to write it to its rows")			\
 	X(HELD_LOST_EARLY, "held-lost-early", 16,						\
 	  "test_write_back: test_what_a_member_refuses_for_a_while_is_not_given_up",	\
 	  "what was acknowledged is given up while nobody needs its place")			\

@@ -822,8 +822,11 @@ draw_options(struct sim *sim)
 				&own, 8u << 10, random_once_in(&own, 2) ? 64u << 10 : 1u << 20);
 		if (random_once_in(&own, 2))
 			options->log_segments_max = 3;
-		if (random_once_in(&own, 2))
+		if (random_once_in(&own, 2)) {
 			options->log = LOG_MODE_ALWAYS;
+			if (random_once_in(&own, 2)) /* with three nothing is held */
+				options->log_segments_max = 0;
+		}
 	}
 	if (sim_can(sim, ABILITY_SMALL_TABLE)) {
 		uint64_t own = ability_random(sim, ABILITY_SMALL_TABLE);

@@ -19,6 +19,7 @@
  */
 #include "destage.h"
 #include "engine/members/members.h"
+#include "pure/bytes.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -55,33 +56,51 @@ find_between(const struct write_back *back, uint32_t *begin, uint32_t *end)
 	return missing > 0 && missing * block <= BETWEEN_BYTES_MAX && missing <= held;
 }
 
-static uint64_t
-run_to_log(const struct geometry *geometry, uint32_t blocks)
+/* Of the row's chunks; all, of one that is in more than one chunk. */
+static void
+columns_of(const struct write_back *back, const struct back_run *run, uint32_t *begin,
+	   uint32_t *end)
 {
-	const uint64_t data = (uint64_t)blocks * geometry->block_bytes;
-	const uint64_t columns = data < geometry->chunk_bytes ? data : geometry->chunk_bytes;
-	const uint64_t payload = data + geometry->redundancy * columns;
+	const struct geometry *geometry = &back->op.engine->geometry;
+	const uint32_t blocks = geometry->chunk_bytes / geometry->block_bytes;
 
-	return (payload + LOG_BLOCK_BYTES - 1) / LOG_BLOCK_BYTES * LOG_BLOCK_BYTES +
-	       LOG_BLOCK_BYTES;
+	*begin = run->begin % blocks;
+	*end = *begin + run->end - run->begin;
+	if (*end <= blocks)
+		return;
+	*begin = 0;
+	*end = blocks;
+}
+
+/* In a record of its own: data, and redundancy of all its columns. */
+static uint64_t
+run_to_log(const struct write_back *back, uint32_t begin, uint32_t end)
+{
+	const struct geometry *geometry = &back->op.engine->geometry;
+	const struct back_run run = { .begin = begin, .end = end };
+	uint32_t column_begin, column_end;
+	uint64_t blocks;
+
+	columns_of(back, &run, &column_begin, &column_end);
+	blocks = end - begin + (uint64_t)geometry->redundancy * (column_end - column_begin);
+	return (divide_up(blocks * geometry->block_bytes, LOG_BLOCK_BYTES) + 1) * LOG_BLOCK_BYTES;
 }
 
 uint64_t
 back_bytes_to_log(const struct write_back *back)
 {
-	const struct geometry *geometry = &back->op.engine->geometry;
 	const uint32_t blocks = back_blocks(back->op.engine);
 	uint64_t bytes = 0;
 	uint32_t begin, end;
 
 	if (find_between(back, &begin, &end))
-		return run_to_log(geometry, end - begin);
+		return run_to_log(back, begin, end);
 	for (uint32_t at = begin; at < end; at++) {
 		begin = at;
 		while (at < blocks && back->set[at] != BLOCK_NOT_HERE)
 			at++;
 		if (at > begin)
-			bytes += run_to_log(geometry, at - begin);
+			bytes += run_to_log(back, begin, at);
 	}
 	return bytes;
 }
@@ -263,22 +282,6 @@ static bool
 is_to_be_sent(const struct write_back *back, uint32_t block)
 {
 	return back->set[block] == BLOCK_HELD || back->set[block] == BLOCK_BETWEEN;
-}
-
-/* Of the row's chunks; all, of one that is in more than one chunk. */
-static void
-columns_of(const struct write_back *back, const struct back_run *run, uint32_t *begin,
-	   uint32_t *end)
-{
-	const struct geometry *geometry = &back->op.engine->geometry;
-	const uint32_t blocks = geometry->chunk_bytes / geometry->block_bytes;
-
-	*begin = run->begin % blocks;
-	*end = *begin + run->end - run->begin;
-	if (*end <= blocks)
-		return;
-	*begin = 0;
-	*end = blocks;
 }
 
 /* Writes of the same columns make their redundancy from each other's. */
@@ -501,8 +504,7 @@ back_is_overdue(const struct write_back *back)
 	const struct engine *engine = back->op.engine;
 
 	return engine->write_log->sizes.ever - back->since_logged >
-		       write_log_window_bytes(engine) / 4 * 5 &&
-	       !MUTANT(HELD_FOR_EVER);
+	       write_log_window_bytes(engine) / 4 * 5;
 }
 
 static bool
@@ -588,13 +590,16 @@ should_go(const struct write_back *back)
 	return goes;
 }
 
-/* With a member less there are fewer copies of what is logged from now on: one that is gone would
- * hide what stands before it.
+/* Somebody waits for room.  Or with a member less there are fewer copies of what is logged from now on:
+ * one that is gone would hide what stands before it.
  */
 static bool
 must_all_go(const struct engine *engine)
 {
-	return !back_log_is_steady(engine) || engine->stop_wanted || engine->out != 0;
+	const struct write_log *log = engine->write_log;
+
+	return log->blocked || log->pressed || !back_log_is_steady(engine) || engine->stop_wanted ||
+	       engine->out != 0;
 }
 
 static void

@@ -23,6 +23,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define BLOCK_BYTES_MIN 512u
+
 struct page { /* one that is free */
 	struct list node;
 };
@@ -382,22 +384,38 @@ describe(struct back_part *part)
 	return 0;
 }
 
+/* Its row can be written: there will be room in the log, for its own record as well. */
+static bool
+reserve(struct write_back *back, uint32_t begin, uint32_t end)
+{
+	struct engine *engine = back->op.engine;
+	const uint32_t block = engine->geometry.block_bytes;
+	const uint32_t first = begin / block, count = (end - begin) / block;
+	uint8_t before[BACK_PIECE_BYTES_MAX / BLOCK_BYTES_MIN];
+
+	memcpy(before, back->set + first, count);
+	memset(back->set + first, BLOCK_HELD, count);
+	account(back, back_bytes_to_log(back));
+	if (write_log_bears(engine, end - begin + 2 * LOG_BLOCK_BYTES))
+		return true;
+	memcpy(back->set + first, before, count);
+	account(back, back_bytes_to_log(back));
+	return false;
+}
+
 /* What it overwrites is in no record of the part's yet, and never will be. */
 static void
 keep(struct back_part *part, struct piece *piece, uint32_t begin, uint32_t end)
 {
 	const struct engine_request *request = piece->request;
 	struct write_back *back = part->back;
-	const uint32_t block = back->op.engine->geometry.block_bytes;
 	const uint32_t length = end - begin;
 	struct iov_run from = { request->iov, request->iov_count, 0 };
 
 	/* one source: a copy */
 	parity_xor_runs((struct iov_run){ part->iov, part->iov_count, begin - part->begin }, &from,
 			1, length);
-	memset(back->set + begin / block, BLOCK_HELD, length / block);
 	back->taken_bytes += length;
-	account(back, back_bytes_to_log(back));
 	if (memchr(back->set, BLOCK_NOT_HERE, back_blocks(back->op.engine)) == NULL)
 		back_hurry(back);
 	piece_waited(back->op.engine, piece, 0);
@@ -519,7 +537,7 @@ add(struct write_back *back, struct piece *piece, uint32_t begin, uint32_t end)
 		return false;
 	part->begin = begin;
 	part->end = end;
-	if (describe(part) != 0) {
+	if (describe(part) != 0 || !reserve(back, begin, end)) {
 		back_drop_part(engine, part);
 		return false;
 	}
@@ -579,13 +597,6 @@ join(struct write_back *back, struct piece *piece)
 	return meeting == MEETS_ONE;
 }
 
-static bool
-may_wait(const struct write_back *back)
-{
-	return !back->failed && !back->unsure &&
-	       (back->state != BACK_HELD || !list_empty(&back->logging) || back_is_overdue(back));
-}
-
 static void
 wait_for(struct write_back *back, struct piece *piece)
 {
@@ -609,7 +620,7 @@ write_back_take(struct engine *engine, struct piece *piece)
 		return false;
 	if (back->later == NULL && join(back, piece))
 		return true;
-	if (!may_wait(back))
+	if (back->failed || back->unsure)
 		return false;
 	wait_for(back, piece);
 	if (list_empty(&back->logging))

@@ -288,8 +288,10 @@ advance(struct write_log *log)
 				continue;
 			if (record->sequence > log->durable)
 				log->durable = record->sequence;
-			if (record->tail > log->tail_durable)
+			if (record->tail > log->tail_durable) {
 				log->tail_durable = record->tail;
+				log->pressed = false;
+			}
 			record->busy = false;
 			again = true;
 		}
@@ -452,23 +454,90 @@ write_log_part_bytes(const struct engine *engine)
 	       LOG_BLOCK_BYTES;
 }
 
+/* So many bytes fit into this member's log, in records of whatever sizes, and after a crash once more:
+ * a start does not go on with the segment that is being filled.  Of two segments that follow each other
+ * more than one is used.
+ */
+static uint64_t
+sure_bytes(const struct write_log *log, const struct log_place *place)
+{
+	const uint64_t rest = log->segment_bytes - place->used_bytes;
+	uint64_t once, twice;
+	uint32_t free = 0; /* one of them stays so */
+
+	while (free + 1 < log->segments && is_free(log, place, place->segment + 1 + free))
+		free++;
+	once = (uint64_t)(free / 2) * log->segment_bytes;
+	twice = (uint64_t)((free + 1) / 4) * log->segment_bytes;
+	if (rest < once)
+		once = rest; /* here, and after a crash in the others */
+	return once > twice ? once : twice;
+}
+
+/* What goes before others: of those that have begun, and to write what is held to its rows. */
+static uint64_t
+promised_bytes(const struct write_log *log)
+{
+	uint64_t bytes = log->held_bytes;
+
+	for (const struct list *node = log->waiting.next; node != &log->waiting;
+	     node = node->next) {
+		const struct logged *logged = list_entry(node, struct logged, node);
+
+		if (logged->writes_back)
+			continue;
+		if (logged->first == 0)
+			break;
+		bytes += pieces_bytes(logged, logged->next, logged->count) + LOG_BLOCK_BYTES;
+	}
+	return bytes;
+}
+
+static bool
+is_borne(const struct engine *engine, uint64_t bytes)
+{
+	const struct write_log *log = engine->write_log;
+	int members = 0;
+
+	for (int role = 0; role < engine->geometry.members; role++) {
+		const struct member *member = engine->by_role[role];
+
+		members += member != NULL && member->in_sync && !log->places[role].refuses &&
+			   sure_bytes(log, &log->places[role]) >= bytes;
+	}
+	return members >= copies_wanted(engine) || MUTANT(HELD_UNRESERVED);
+}
+
+bool
+write_log_bears(struct engine *engine, uint64_t more_bytes)
+{
+	struct write_log *log = engine->write_log;
+	const bool borne = is_borne(engine, promised_bytes(log) + more_bytes);
+
+	log->pressed |= !borne;
+	return borne;
+}
+
 /* All of an operation has room, beside what is live, and what is held can be written to its rows as
  * well; or nothing else is live.  So operations that have begun never wait for each other's room.
  */
 static bool
-may_begin(const struct engine *engine, const struct logged *logged, uint32_t packed_bytes)
+may_begin(const struct engine *engine, const struct logged *logged, uint32_t packed_bytes,
+	  uint64_t promised)
 {
 	const struct write_log *log = engine->write_log;
 	const uint64_t own = pieces_bytes(logged, 0, logged->count);
-	const uint64_t all = log->sizes.sum + packed_bytes + own +
-			     (own / write_log_part_bytes(engine) + 2) * LOG_BLOCK_BYTES;
+	const uint64_t records =
+		packed_bytes + own + (own / write_log_part_bytes(engine) + 2) * LOG_BLOCK_BYTES;
+	const uint64_t all = log->sizes.sum + records;
 	/* As much may stay unused at the end of segments. */
 	const uint64_t taken = log->cautious ? 2 * all : all;
 
 	if (logged->first != 0 || logged->writes_back || (log->sizes.sum == 0 && packed_bytes == 0))
 		return true;
 	return all <= live_bytes_max(engine) &&
-	       taken + 2 * log->held_bytes <= capacity_bytes(engine);
+	       taken + 2 * log->held_bytes <= capacity_bytes(engine) &&
+	       (log->held_bytes == 0 || is_borne(engine, promised + records));
 }
 
 /* Whole parts that fit into one record, in the order in which they came.  take: they are copied
@@ -481,6 +550,7 @@ collect(struct engine *engine, struct record_io *record, struct log_piece *piece
 {
 	struct write_log *log = engine->write_log;
 	const uint32_t room = write_log_part_bytes(engine);
+	const uint64_t promised = promised_bytes(log); /* the same, whether it takes or counts */
 	int count = 0;
 
 	*bytes = 0;
@@ -488,7 +558,8 @@ collect(struct engine *engine, struct record_io *record, struct log_piece *piece
 		struct logged *logged = list_entry(node, struct logged, node);
 		int begin = logged->next;
 
-		if (begin == 0 && logged->count > 0 && !may_begin(engine, logged, *bytes)) {
+		if (begin == 0 && logged->count > 0 &&
+		    !may_begin(engine, logged, *bytes, promised)) {
 			log->blocked |= count == 0;
 			return count;
 		}
@@ -711,8 +782,8 @@ is_stuck(const struct engine *engine)
 	for (int i = 0; i < LOG_UNDER_WAY; i++)
 		if (log->records[i].busy)
 			return false;
-	if (!log->blocked || log->flushing || log->tail != log->tail_durable ||
-	    written_to(log) > log->tail || list_empty(&log->live))
+	if (!log->blocked || list_empty(&log->waiting) || log->flushing ||
+	    log->tail != log->tail_durable || written_to(log) > log->tail || list_empty(&log->live))
 		return false;
 	for (const struct list *node = log->live.next; node != &log->live; node = node->next)
 		if (!is_waiting(list_entry(node, struct logged, live), makes_room(log)))
@@ -760,14 +831,14 @@ write_log_run(struct engine *engine)
 	}
 	while (send_next(engine))
 		;
-	if (log->blocked || log->sizes.sum > live_bytes_max(engine) / 2 ||
+	if (log->blocked || log->pressed || log->sizes.sum > live_bytes_max(engine) / 2 ||
 	    (engine->options.log == LOG_MODE_ALWAYS &&
 	     log->sizes.sum > write_log_window_bytes(engine)))
 		flush(engine);
-	if (log->blocked) {
+	if (log->blocked || log->pressed)
 		tell_tail(engine);
+	if (log->blocked)
 		turn_away(engine);
-	}
 	if (is_stuck(engine)) {
 		engine_log(engine, LOG_WARNING, "the write log has no room left: it begins anew");
 		log->spoiled = true;
@@ -949,7 +1020,8 @@ write_log_open(struct engine *engine)
 	log->next = log->run_first = log->tail = log->tail_durable = 1;
 	log->durable = 0;
 	log->sizes.sum = 0;
-	log->blocked = log->failed = log->spoiled = log->full = log->had_pending = false;
+	log->blocked = log->pressed = log->failed = log->spoiled = log->full = false;
+	log->had_pending = false;
 	log->cache_losses = engine->cache_losses;
 	for (int role = 0; role < engine->geometry.members; role++) {
 		struct log_place *place = &log->places[role];

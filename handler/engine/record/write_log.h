@@ -93,6 +93,7 @@ struct write_log {
 	} sizes;
 	uint64_t held_bytes; /* that are logged when all that is held is written to its rows, at most */
 	bool blocked;	     /* there is no room for what waits */
+	bool pressed;	     /* ... for what would be held; until members know of a higher tail */
 	bool had_pending; /* this opening has a piece of that kind */
 	/* It can't be written; or rows may be torn whose records must stay. */
 	bool failed, spoiled;
@@ -181,6 +182,8 @@ void write_log_append(struct engine *engine, struct logged *logged);
 bool write_log_had_pending(const struct engine *engine);
 /* Records from this one on are kept for it, from now on. */
 void write_log_keep(struct engine *engine, struct logged *logged, uint64_t sequence);
+/* What is promised, and so many bytes more, will fit, whatever becomes of the tail. */
+bool write_log_bears(struct engine *engine, uint64_t more_bytes);
 /* Something more may be held. */
 bool write_log_may_hold(const struct engine *engine);
 /* When so much has been logged since, what is held comes to its row: in time before there is no room.
