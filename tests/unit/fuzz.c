@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 uint64_t fuzz_steps;
 static uint64_t random_state;
@@ -33,7 +34,26 @@ fuzz_require(bool condition, const char *what)
 	}
 }
 
-#ifndef IRAID_LIBFUZZER
+#ifdef IRAID_LIBFUZZER
+size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t size_max);
+size_t
+LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t size_max, unsigned int seed);
+
+/* Now and then an input as the target makes it, which libFuzzer would not come upon. */
+size_t
+LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t size_max, unsigned int seed)
+{
+	static uint8_t made[FUZZ_INPUT_MAX];
+
+	if (seed % 16 != 0)
+		return LLVMFuzzerMutate(data, size, size_max);
+	random_state = seed;
+	size = fuzz_make(made);
+	size = size < size_max ? size : size_max;
+	memcpy(data, made, size);
+	return size;
+}
+#else
 static int
 replay(const char *path)
 {
