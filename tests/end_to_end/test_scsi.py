@@ -98,7 +98,7 @@ def test_sg_tools_can_unmap_write_same_and_verify(disk, tmp_path):
         assert get(disk, 51200, lba * 512) == block.read_bytes() * 100
         run("sg_verify", f"--lba={lba}", "--count=100", disk)
     run("sg_write_same", "--16", "--unmap", "--lba=400", "--num=50", disk)
-    run("sg_write_same", "--16", "--ndob", "--lba=200", "--num=50", disk)
+    run("sg_write_same", "--16", "--lba=200", "--num=50", disk)
     assert not any(get(disk, 25600, 400 * 512)) and not any(get(disk, 25600, 200 * 512))
     status, text = attempt("sg_write_same", "--16", "--anchor", "--unmap", "--lba=0", "--num=1", disk)
     assert status == ILLEGAL_REQUEST, text

@@ -487,8 +487,11 @@ flush_lun(struct tcmu_device *tcmu, struct tcmur_cmd *command)
 {
 	struct device *device = tcmur_dev_get_private(tcmu);
 
-	if (!command->cmd_state)
+	if (!command->cmd_state) {
+		/* LIO sends it to who says that he reads. */
+		tcmu_iovec_zero(command->lib_cmd->iovec, command->lib_cmd->iov_cnt);
 		return submit_io(tcmu, command, REQUEST_FLUSH, NULL, 0, 0, 0);
+	}
 	command->lib_cmd->cdb = command->cmd_state;
 	command->cmd_state = NULL;
 	return raw_begin(device, command);
@@ -505,7 +508,7 @@ handle_command(struct tcmu_device *tcmu, struct tcmur_cmd *command)
 	uint16_t not_ready = readiness(device, &brief);
 
 	describe_unit(device, &brief, not_ready, &unit);
-	scsi_emulate(&unit, lib->cdb, &answer);
+	scsi_emulate(&unit, lib->cdb, tcmu_iovec_length(lib->iovec, lib->iov_cnt), &answer);
 	switch (answer.verdict) {
 	case LUN_JOB:
 		command->cmd_state = lib->cdb;

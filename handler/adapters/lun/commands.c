@@ -16,13 +16,12 @@
 #define TRANSFER 0xf8	/* RDPROTECT or WRPROTECT, DPO, FUA; WRITE SAME: ANCHOR, UNMAP */
 #define VERIFY 0xf6	/* the same protection, DPO, BYTCHK */
 #define IMMED 0x02
-#define NDOB 0x01
 
 #define ALLOCATION_16(flags) { flags, 0, 0, 0, 0, 0, 0, 0, 0, ALL_4 }
 /* clang-format on */
 
 static uint16_t
-kernel_answers(const struct scsi_unit *unit, const uint8_t *cdb)
+kernel_answers(const struct scsi_unit *unit, const uint8_t *cdb, uint64_t data_bytes)
 {
 	return ASC_INVALID_OPCODE; /* it does so before they come here */
 }
@@ -85,7 +84,7 @@ const struct scsi_command scsi_commands[] = {
 	{ 0x8f, NO_ACTION, "VERIFY(16)", RANGE_16(VERIFY), .begin = lun_begin_verify },
 	{ 0x90, NO_ACTION, "PRE-FETCH(16)", RANGE_16(IMMED), .answer = lun_prefetch },
 	{ 0x93, NO_ACTION, "WRITE SAME(16)",
-	  RANGE_16(TRANSFER | NDOB), .begin = lun_begin_write_same },
+	  RANGE_16(TRANSFER), .begin = lun_begin_write_same },
 	{ 0x8a, NO_ACTION, "WRITE(16)", RANGE_16(TRANSFER), .check = lun_check_transfer },
 	{ 0x91, NO_ACTION, "SYNCHRONIZE CACHE(16)", RANGE_16(IMMED), .check = lun_check_range },
 	{ 0x9e, 0x10, "READ CAPACITY(16)", ALLOCATION_16(0x10), .answer = lun_read_capacity_16 },
@@ -115,7 +114,8 @@ scsi_find_command(const uint8_t *cdb)
 }
 
 void
-scsi_emulate(const struct scsi_unit *unit, const uint8_t *cdb, struct lun_answer *out)
+scsi_emulate(const struct scsi_unit *unit, const uint8_t *cdb, uint64_t data_bytes,
+	     struct lun_answer *out)
 {
 	const struct scsi_command *command = scsi_find_command(cdb);
 	uint16_t asc = ASC_INVALID_OPCODE;
@@ -131,7 +131,7 @@ scsi_emulate(const struct scsi_unit *unit, const uint8_t *cdb, struct lun_answer
 		return;
 	}
 	if (command)
-		asc = command->check(unit, cdb);
+		asc = command->check(unit, cdb, data_bytes);
 	out->verdict = LUN_PASS;
 	if (asc != 0)
 		scsi_refuse(out, SENSE_ILLEGAL_REQUEST, asc);

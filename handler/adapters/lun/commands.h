@@ -12,7 +12,9 @@
 
 #define NO_ACTION 0xff /* no service action */
 
-typedef uint16_t lun_check_function(const struct scsi_unit *unit, const uint8_t *cdb);
+/* data_bytes: what the initiator expects to be moved. */
+typedef uint16_t
+lun_check_function(const struct scsi_unit *unit, const uint8_t *cdb, uint64_t data_bytes);
 typedef void
 lun_answer_function(const struct scsi_unit *unit, const uint8_t *cdb, struct lun_answer *out);
 typedef bool lun_begin_function(struct scsi_job *job);

@@ -28,6 +28,17 @@ data_bytes(const struct scsi_job *job)
 	return total;
 }
 
+/* What a command leaves of old data in the buffer goes to an initiator that says it reads (LIO takes
+ * its word for it).
+ */
+static void
+data_clear(const struct scsi_job *job)
+{
+	for (int i = 0; i < job->iov_count; i++)
+		if (job->iov[i].iov_len > 0)
+			memset(job->iov[i].iov_base, 0, job->iov[i].iov_len);
+}
+
 static size_t
 data_copy(const struct scsi_job *job, uint8_t *out, size_t max)
 {
@@ -84,6 +95,8 @@ refuse_job(struct scsi_job *job, uint16_t asc)
 static bool
 good(struct scsi_job *job)
 {
+	if (!job->reads)
+		data_clear(job);
 	return end_job(job, (struct scsi_outcome){ .status = STATUS_GOOD });
 }
 
@@ -181,7 +194,8 @@ one_request(struct scsi_job *job, enum request_op op, uint64_t blocks_max, uint3
 	uint16_t fault = take_range(job, blocks_max, false);
 
 	job->step = good;
-	job->writes = op == REQUEST_READ ? WRITES_NOTHING : WRITES_RANGE;
+	job->reads = op == REQUEST_READ;
+	job->writes = job->reads ? WRITES_NOTHING : WRITES_RANGE;
 	if (fault == 0 && (op == REQUEST_COMPARE_WRITE) && job->cdb[1] >> 5 != 0)
 		fault = ASC_INVALID_FIELD; /* no protection information */
 	if (fault == 0 && data_bytes(job) != copies * job->length_bytes)
@@ -350,15 +364,15 @@ is_zeros(const uint8_t *bytes, size_t length)
 bool
 lun_begin_write_same(struct scsi_job *job)
 {
-	const bool sixteen = lun_cdb_length(job->cdb[0]) == 16;
-	const bool no_data = sixteen && (job->cdb[1] & 0x01);
 	uint16_t fault = take_range(job, WRITE_SAME_BLOCKS_MAX, true);
 
 	job->writes = WRITES_RANGE_IN_PIECES;
-	/* ANCHOR, WRPROTECT, and bits that are reserved or no longer used. */
-	if (fault == 0 && (job->cdb[1] & ~(sixteen ? 0x09 : 0x08)) != 0)
+	/* ANCHOR, WRPROTECT, and bits that are reserved or no longer used.  NDOB too: LIO lets a
+	 * command that brings no data pass read-only mappings and reservations.
+	 */
+	if (fault == 0 && (job->cdb[1] & ~0x08) != 0)
 		fault = ASC_INVALID_FIELD;
-	if (fault == 0 && !no_data && data_bytes(job) != job->block_bytes)
+	if (fault == 0 && data_bytes(job) != job->block_bytes)
 		fault = ASC_INVALID_FIELD;
 	if (fault != 0)
 		return refuse_job(job, fault);
@@ -366,8 +380,6 @@ lun_begin_write_same(struct scsi_job *job)
 		return good(job);
 	job->deallocate = job->cdb[1] & 0x08;
 	job->step = good;
-	if (no_data)
-		return submit(job, REQUEST_ZERO, job->offset_bytes, job->length_bytes, NULL, 0);
 	job->buffer = malloc(JOB_BUFFER_BYTES);
 	if (job->buffer == NULL)
 		return no_memory(job);
@@ -586,7 +598,7 @@ scsi_job_begin(struct scsi_job *job)
 	job->block_bytes = job->unit->block_bytes;
 	job->at_bytes = 0;
 	job->fua = job->deallocate = job->compares = job->same = job->copied = job->wrote =
-		job->began = false;
+		job->began = job->reads = false;
 	job->writes = WRITES_NOTHING;
 	job->ranges = NULL;
 	job->buffer = NULL;

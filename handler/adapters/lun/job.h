@@ -29,7 +29,9 @@ enum job_writes {
 };
 
 struct scsi_job {
-	/* Set by the caller.  iov: the command's data; array and memory live until done(). */
+	/* Set by the caller.  iov: the command's data; array and memory live until done().  What
+	 * isn't an answer is zeroed before a good end.
+	 */
 	const struct scsi_unit *unit; /* needed during scsi_job_begin() only */
 	uint8_t cdb[16];
 	const struct iovec *iov;
@@ -58,6 +60,7 @@ struct scsi_job {
 	uint64_t offset_bytes, at_bytes, length_bytes; /* range; how much of it is done */
 	bool fua, deallocate, compares, same, copied;  /* copied: read, and not yet written */
 	bool began;				       /* a first request was submitted */
+	bool reads;				       /* iov takes data of the volume */
 	bool wrote;				       /* a step, which may still be in caches */
 	uint32_t cache_losses;			       /* of the volume, when that was done */
 	/* UNMAP; EXTENDED COPY: source and target in turn.  Until scsi_job_free() */

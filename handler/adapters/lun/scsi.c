@@ -337,7 +337,7 @@ lun_read_range(const uint8_t *cdb, uint64_t *lba, uint64_t *blocks)
 }
 
 uint16_t
-lun_check_range(const struct scsi_unit *unit, const uint8_t *cdb)
+lun_check_range(const struct scsi_unit *unit, const uint8_t *cdb, uint64_t data_bytes)
 {
 	uint64_t lba, blocks;
 
@@ -345,8 +345,11 @@ lun_check_range(const struct scsi_unit *unit, const uint8_t *cdb)
 	return lun_is_outside(unit, lba, blocks) ? ASC_OUT_OF_RANGE : 0;
 }
 
+/* The runner checks length and range again, and would log a line for each command that fails: an
+ * initiator could fill the disk.
+ */
 uint16_t
-lun_check_transfer(const struct scsi_unit *unit, const uint8_t *cdb)
+lun_check_transfer(const struct scsi_unit *unit, const uint8_t *cdb, uint64_t data_bytes)
 {
 	uint64_t lba, blocks;
 
@@ -354,14 +357,16 @@ lun_check_transfer(const struct scsi_unit *unit, const uint8_t *cdb)
 	if (lun_is_outside(unit, lba, blocks))
 		return ASC_OUT_OF_RANGE;
 	/* RDPROTECT and WRPROTECT: the LUN is not formatted with protection information. */
-	return cdb[1] >> 5 != 0 || blocks > unit->transfer_blocks_max ? ASC_INVALID_FIELD : 0;
+	if (cdb[1] >> 5 != 0 || blocks > unit->transfer_blocks_max)
+		return ASC_INVALID_FIELD;
+	return data_bytes != blocks * unit->block_bytes ? ASC_INVALID_FIELD : 0;
 }
 
 /* There is no cache to fetch into, which is no error (SBC-3 5.12). */
 void
 lun_prefetch(const struct scsi_unit *unit, const uint8_t *cdb, struct lun_answer *out)
 {
-	uint16_t fault = lun_check_range(unit, cdb);
+	uint16_t fault = lun_check_range(unit, cdb, 0);
 
 	if (fault != 0)
 		scsi_refuse(out, SENSE_ILLEGAL_REQUEST, fault);

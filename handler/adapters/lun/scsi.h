@@ -78,7 +78,10 @@ size_t lun_cdb_length(uint8_t opcode);
 /* Block address and number of blocks, from where they stand in a CDB of that length. */
 void lun_read_range(const uint8_t *cdb, uint64_t *lba, uint64_t *blocks);
 
-/* cdb: at least as long as its operation code says (SPC-4 section 4.2.5.1). */
-void scsi_emulate(const struct scsi_unit *unit, const uint8_t *cdb, struct lun_answer *out);
+/* cdb: at least as long as its operation code says (SPC-4 section 4.2.5.1).  data_bytes: what comes
+ * with it, or is to come back.  Which of the two it is LIO does not tell.
+ */
+void scsi_emulate(const struct scsi_unit *unit, const uint8_t *cdb, uint64_t data_bytes,
+		  struct lun_answer *out);
 
 #endif

@@ -56,7 +56,7 @@ fate(int opcode, int action)
 	struct scsi_outcome outcome = begin_job(cdb);
 	struct lun_answer answer;
 
-	scsi_emulate(&unit, cdb, &answer);
+	scsi_emulate(&unit, cdb, 0, &answer);
 	if (answer.verdict == LUN_JOB && outcome.status == STATUS_GOOD)
 		return 'g';
 	assert_int_equal(outcome.status, STATUS_CHECK_CONDITION);
@@ -139,7 +139,7 @@ report(const struct scsi_command *command)
 	};
 	struct lun_answer answer;
 
-	scsi_emulate(&unit, cdb, &answer);
+	scsi_emulate(&unit, cdb, 0, &answer);
 	assert_int_equal(answer.verdict, LUN_GOOD);
 	return answer;
 }
@@ -151,7 +151,7 @@ test_each_command_is_reported_with_the_bits_it_uses(void **state)
 	struct lun_answer all, one;
 	uint8_t *at = all.data + 4;
 
-	scsi_emulate(&unit, ask_all, &all);
+	scsi_emulate(&unit, ask_all, 0, &all);
 	for (const struct scsi_command *command = scsi_commands; command->name; command++) {
 		const size_t length = lun_cdb_length(command->opcode);
 		const bool acts = command->action != NO_ACTION;

@@ -35,15 +35,27 @@ sample(void)
 }
 
 static struct lun_answer
-ask_unit(const struct scsi_unit *unit, const uint8_t *cdb, size_t length)
+ask_moving(const struct scsi_unit *unit, const uint8_t *cdb, size_t length, uint64_t data_bytes)
 {
 	struct lun_answer answer;
 	uint8_t whole[16] = { 0 };
 
 	memcpy(whole, cdb, length);
 	memset(&answer, 0xee, sizeof(answer));
-	scsi_emulate(unit, whole, &answer);
+	scsi_emulate(unit, whole, data_bytes, &answer);
 	return answer;
+}
+
+/* As an initiator asks that expects what the CDB says. */
+static struct lun_answer
+ask_unit(const struct scsi_unit *unit, const uint8_t *cdb, size_t length)
+{
+	uint64_t lba, blocks;
+	uint8_t whole[16] = { 0 };
+
+	memcpy(whole, cdb, length);
+	lun_read_range(whole, &lba, &blocks);
+	return ask_moving(unit, cdb, length, blocks * unit->block_bytes);
 }
 
 #define ASK(unit, ...)                                                                             \
@@ -300,6 +312,38 @@ test_transfers_are_kept_in_bounds(void **state)
 	is_check(ASK(&unit, 0x90, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0), 5, 0x2100);
 }
 
+/* The runner would log a line for each. */
+static void
+test_a_transfer_of_another_length_than_the_command_s_is_refused(void **state)
+{
+	static const struct {
+		uint8_t cdb[16];
+		uint64_t blocks;
+	} transfers[] = {
+		{ { 0x28, 0, 0, 0, 0, 0, 0, 0, 8 }, 8 },
+		{ { 0x2a, 0x08, 0, 0, 0, 0, 0, 0x20 }, 8192 },
+		{ { 0xa8, 0, 0, 0, 0, 0, 0, 0, 0, 1 }, 1 },
+		{ { 0xaa, 0, 0, 0, 0, 0, 0, 0, 0, 0 }, 0 },
+		{ { 0x88, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 3 }, 3 },
+		{ { 0x8a, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2 }, 2 },
+	};
+	struct scsi_unit unit = sample();
+
+	for (size_t i = 0; i < sizeof(transfers) / sizeof(transfers[0]); i++) {
+		const uint8_t *cdb = transfers[i].cdb;
+		const uint64_t right = transfers[i].blocks * unit.block_bytes;
+		const uint64_t wrong[] = { 0, 1, right - 1, right + 1, right + unit.block_bytes };
+
+		assert_int_equal(ask_moving(&unit, cdb, 16, right).verdict, LUN_PASS);
+		for (size_t j = 0; j < sizeof(wrong) / sizeof(wrong[0]); j++)
+			if (wrong[j] != right)
+				is_check(ask_moving(&unit, cdb, 16, wrong[j]), 5, 0x2400);
+	}
+	/* What moves nothing has its buffer zeroed. */
+	assert_int_equal(ask_moving(&unit, (const uint8_t[16]){ 0x35 }, 16, 4096).verdict,
+			 LUN_PASS);
+}
+
 static void
 test_commands_of_several_steps_never_reach_the_runner(void **state)
 {
@@ -416,7 +460,7 @@ test_no_command_block_does_harm(void **state)
 			cdb[i] = (uint8_t)scratch_random(&seed);
 		unit.row_bytes = unit.chunk_bytes * (uint32_t)(scratch_random(&seed) % 32);
 		unit.transfer_blocks_max = (uint32_t)(scratch_random(&seed) % 70000);
-		scsi_emulate(&unit, cdb, &answer);
+		scsi_emulate(&unit, cdb, scratch_random(&seed), &answer);
 		if (answer.verdict == LUN_GOOD)
 			assert_true(answer.length <= LUN_ANSWER_MAX);
 		if (answer.verdict == LUN_CHECK)
@@ -438,6 +482,7 @@ main(void)
 		cmocka_unit_test(test_mode_sense_reports_write_cache_and_fua),
 		cmocka_unit_test(test_readiness_is_told),
 		cmocka_unit_test(test_transfers_are_kept_in_bounds),
+		cmocka_unit_test(test_a_transfer_of_another_length_than_the_command_s_is_refused),
 		cmocka_unit_test(test_commands_of_several_steps_never_reach_the_runner),
 		cmocka_unit_test(test_what_the_runner_would_do_wrongly_is_refused),
 		cmocka_unit_test(test_copy_parameters_are_told),
