@@ -1,4 +1,4 @@
-/* drivers/tcmu.c - the volumes as LUNs of tcmu-runner.  The only user of tcmu.
+/* drivers/tcmu.c - the volumes as LUNs of tcmu-runner.  With tcmu_cdb_length.c the only user of tcmu.
  *
  *	ring -> runner's command thread of the LUN -> handle_cmd()	what moves no data: lun/scsi.c
  *	                                           -> read() write() flush(), others by way of flush(): lun/job.c
@@ -758,6 +758,18 @@ static struct tcmur_handler handler = {
 	.destroy = end_handler,
 };
 
+/* What tcmu_cdb_length.c is for. */
+static void
+warn_if_commands_get_lost(void)
+{
+	uint8_t vendor_specific[16] = { 0xc0 };
+
+	if (tcmu_cdb_get_length(vendor_specific) < 0)
+		tcmu_warn(
+			"iraid: an initiator can stop its LUN by vendor-specific commands, because "
+			"iraid-cdb-length.so is not preloaded: start tcmu-runner by its unit\n");
+}
+
 int handler_init(void);
 
 __attribute__((visibility("default"))) int
@@ -766,6 +778,7 @@ handler_init(void)
 	struct fault fault;
 
 	log_set_sink(log_to_runner);
+	warn_if_commands_get_lost();
 	host = volume_host_create("tcmu-runner");
 	if (!host)
 		return -ENOMEM;

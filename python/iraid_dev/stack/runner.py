@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 from pathlib import Path
@@ -15,6 +16,7 @@ from .tools import INSTALLED, StackError, wait_for
 
 BUS_NAME = "org.kernel.TCMUService1"
 HANDLER = "handler_iraid.so"
+DROP_IN = ROOT / "config/systemd/tcmu-runner.service.d/iraid.conf"
 ACTIVATION = Path("/usr/share/dbus-1/system-services/org.kernel.TCMUService1.service")
 
 
@@ -24,6 +26,13 @@ def handler_folder(handler: str = HANDLER) -> Path:
     if not found:
         raise StackError(f"no {handler} below {build}: run scripts/build, or set IRAID_BUILD_DIR")
     return found[0].parent
+
+
+def preloaded() -> str:
+    """LD_PRELOAD as the drop-in has it, with the build tree's library; behind what is there (a sanitizer comes first)."""
+    (path,) = re.findall(r"^Environment=LD_PRELOAD=(\S+)$", DROP_IN.read_text(), re.MULTILINE)
+    library = handler_folder(Path(path).name) / Path(path).name
+    return f"{os.environ.get('LD_PRELOAD', '')} {library}".strip()
 
 
 class Runner:
@@ -43,6 +52,7 @@ class Runner:
                 stdout=output,
                 stderr=output,
                 start_new_session=True,
+                env=os.environ | {"LD_PRELOAD": preloaded()},
             )
         self.wait_until_ready()
 

@@ -76,7 +76,7 @@ RULES = (
     _rule(
         "tcmu-runner belongs to adapters/drivers/tcmu",
         r'#\s*include\s*[<"](lib)?tcmu|\b(tcmur|tcmulib)_\w+\s*\(',
-        r"adapters/drivers/tcmu\.",
+        r"adapters/drivers/tcmu(_cdb_length)?\.",
     ),
     _rule(
         "nbdkit belongs to adapters/drivers/nbdkit",
