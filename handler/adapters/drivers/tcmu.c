@@ -488,7 +488,7 @@ flush_lun(struct tcmu_device *tcmu, struct tcmur_cmd *command)
 	struct device *device = tcmur_dev_get_private(tcmu);
 
 	if (!command->cmd_state) {
-		/* LIO sends it to who says that he reads. */
+		/* an initiator that says it reads gets the buffer */
 		tcmu_iovec_zero(command->lib_cmd->iovec, command->lib_cmd->iov_cnt);
 		return submit_io(tcmu, command, REQUEST_FLUSH, NULL, 0, 0, 0);
 	}
