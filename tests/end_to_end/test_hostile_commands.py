@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from iraid_dev.stack import initiator
 from iraid_dev.stack.tools import attempt, run
 
 LOG = Path("/var/log/tcmu-runner.log")
-ILLEGAL_REQUEST, INVALID_OPCODE = 5, 9  # exit statuses of sg3-utils
+ILLEGAL_REQUEST, DATA_PROTECT, INVALID_OPCODE = 5, 7, 9  # exit statuses of sg3-utils
 KIB, MIB = 1 << 10, 1 << 20
 # Groups 6, 7 and 3: libtcmu knows no length of theirs.
 UNKNOWN = ["c0 00 00 00 00 00", "df 00 00 00 00 00", "e0 00 00 00 00 00", "ff 00 00 00 00 00", "60" + 11 * " 00"]
@@ -90,11 +91,20 @@ def test_a_transfer_that_the_command_does_not_mean_is_refused_and_not_logged(dis
     assert get(disk, 64 * KIB, 0) == b"\xa5" * 64 * KIB
 
 
-def test_zeros_without_data_are_refused_because_a_reservation_does_not_see_that_they_write(disk):
+def test_a_read_only_mapping_is_not_passed_by_zeros_without_data(shared_volume, disk):
+    """LIO takes for a write what says it sends data.  (A WRITE that says it reads passes: sense.md warns of it.)"""
+    acls = Path("/sys/kernel/config/target/iscsi", shared_volume(5, 4).iqn, "tpgt_1/acls")
+    protection = acls / initiator.name() / "lun_0/write_protect"
     put(disk, b"\xa5" * 64 * KIB, 0)
-    for unmaps in ((), ("--unmap",)):
-        status, text = attempt("sg_write_same", "--16", "--ndob", *unmaps, "--lba=0", "--num=8", disk)
-        assert status == ILLEGAL_REQUEST, text
+    protection.write_text("1")
+    try:
+        for unmaps in ((), ("--unmap",)):
+            status, text = attempt("sg_write_same", "--16", *unmaps, "--lba=0", "--num=8", disk)
+            assert status == DATA_PROTECT, text
+            status, text = attempt("sg_write_same", "--16", "--ndob", *unmaps, "--lba=0", "--num=8", disk)
+            assert status == ILLEGAL_REQUEST, text
+    finally:
+        protection.write_text("0")
     assert get(disk, 64 * KIB, 0) == b"\xa5" * 64 * KIB
 
 
