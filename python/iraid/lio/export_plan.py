@@ -235,7 +235,15 @@ class _Group:
 
     @property
     def has_secrets(self) -> bool:
-        return any(map(_has_secret, (self.now, *self.acls.values())))
+        return any(map(_has_secret, (self.running, self.saved, *self.acls.values())))
+
+    @property
+    def asks_chap(self) -> bool:
+        """By somebody's wish: the kernel's default is on, too, so it says nothing where there is no LUN and no secret.
+        The secrets may have gone with the initiators that had them.
+        """
+        is_used = self.has_secrets or self.others or _luns(self.now)
+        return is_on(self.now, "authentication") and bool(is_used)
 
     @property
     def others(self) -> str:
@@ -321,17 +329,16 @@ def _check_secrets(request: ExportRequest, group: _Group) -> None:
     if request.demo_mode:
         _check_demo_secret(request, group)
         return
-    asks_chap = is_on(group.now, "authentication")
-    if request.credentials is None and asks_chap:
+    if request.credentials is None and group.asks_chap:
         acls = _acls(group.running)
         without = [i for i in request.initiators if not _has_secret(acls.get(i, {}))]
-        if without and (group.others or group.has_secrets):
+        if without:
             raise IraidError(
                 f"target {request.iqn} asks for CHAP, and {without[0]} has no secret",
                 "give --chap-file",
                 kind="invalid",
             )
-    if request.credentials is not None and not asks_chap:
+    if request.credentials is not None and not is_on(group.now, "authentication"):
         without = [i for i, acl in group.acls.items() if i not in request.initiators and not _has_secret(acl)]
         if without:
             raise IraidError(
@@ -346,7 +353,7 @@ def _check_demo_secret(request: ExportRequest, group: _Group) -> None:
     asks_chap, there = is_on(group.now, "authentication"), _credentials(group.now)
     if request.credentials is None:
         was_open = is_on(group.running, "generate_node_acls")
-        if asks_chap and group.has_secrets and not was_open and not _has_secret(group.running):
+        if group.asks_chap and not was_open and not _has_secret(group.running):
             raise IraidError(
                 f"target {request.iqn} asks for CHAP, and there is no secret for any initiator",
                 "give --chap-file",
@@ -442,7 +449,6 @@ def group_attributes(request: ExportRequest) -> dict[str, str]:
         "cache_dynamic_acls": demo,
         "demo_mode_write_protect": "0" if request.demo_mode else "1",
         "demo_mode_discovery": demo,
-        "prod_mode_write_protect": "0",
         "default_cmdsn_depth": str(QUEUE_DEPTH),
     }
 
@@ -453,7 +459,7 @@ def _plan_settings(request: ExportRequest, group: _Group, plan: ExportPlan) -> N
     wanted = {} if are_others else group_attributes(request)
     if request.credentials is not None:
         wanted["authentication"] = "1"
-    elif not are_others and not group.has_secrets:
+    elif not are_others and not group.asks_chap:
         wanted["authentication"] = "0"  # the kernel's default is 1
     now = group.running.get("attributes", {})
     for attribute, value in wanted.items():

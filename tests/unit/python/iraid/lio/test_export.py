@@ -1,6 +1,7 @@
 """What export and unexport decide, carried out on a model of LIO.  The kernel's own is tested end to end."""
 
 import copy
+import dataclasses
 
 import pytest
 from control_peer import UUID
@@ -353,6 +354,40 @@ def test_from_named_initiators_with_chap_to_demo_mode_a_secret_is_asked_for(lio)
     assert f"target {IQN} asks for CHAP" in error.message and "--chap-file" in error.remedy
     export(lio, open_to_all())
     assert demo_chap(lio) == (1, "client", "wolf-howls-42")
+
+
+def test_chap_stays_on_when_the_last_initiator_that_had_a_secret_was_removed(lio):
+    export(lio, request(credentials=SECRET))
+    lio.group(IQN)["node_acls"].clear()
+    for wanted in (request(initiators=(BOB,)), open_to_all(credentials=None)):
+        error = refused(lio, wanted)
+        assert f"target {IQN} asks for CHAP" in error.message and "--chap-file" in error.remedy
+    export(lio, open_to_all(credentials=OTHER_SECRET))
+    assert demo_chap(lio) == (1, "other", "another-secret")
+
+
+@pytest.mark.parametrize("first", [request(credentials=SECRET), open_to_all()], ids=["named", "demo"])
+def test_chap_stays_on_where_its_secrets_were_taken_away(lio, first):
+    """Nobody gets in until somebody says how."""
+    export(lio, first)
+    for holder in (lio.group(IQN), *lio.acls(IQN).values()):
+        holder.pop("chap_userid", None), holder.pop("chap_password", None)
+    export(lio, dataclasses.replace(first, credentials=None, initiators=()))
+    assert demo_chap(lio) == (1, None, None)
+
+
+def test_a_target_restored_without_its_luns_does_not_lose_chap_of_demo_mode(lio):
+    export(lio, open_to_all())
+    saved, partly = lio.dump(), LioModel()
+    an_empty_target(partly)
+    with pytest.raises(IraidError, match="asks for CHAP"):
+        plan_export(open_to_all(credentials=None), partly.dump(), saved)
+
+
+def test_a_target_that_was_made_read_only_stays_so(lio):
+    export(lio, request())
+    lio.group(IQN)["attributes"]["prod_mode_write_protect"] = 1
+    assert plan_export(request(), lio.dump()).steps == []
 
 
 def test_a_target_that_is_saved_with_chap_of_demo_mode_does_not_come_back_without(lio):
