@@ -8,7 +8,7 @@ from pathlib import Path
 
 from iraid_dev.stack import initiator
 from iraid_dev.stack.load import Fio
-from iraid_dev.stack.tools import IRAID, free_port, run
+from iraid_dev.stack.tools import IRAID, attempt, free_port, run
 
 SAVED = Path("/etc/rtslib-fb-target/saveconfig.json")
 
@@ -78,3 +78,18 @@ def test_targetcli_alone_makes_a_lun_that_works_and_goes(gateway, lio_members):
         gateway.initiator.logout_all(iqn)
         targetcli(f"/iscsi delete {iqn}", f"/backstores/user:iraid delete {volume.name}")
     assert not {volume.name, iqn} & saved_names()
+
+
+def test_a_registration_that_outlives_a_power_loss_is_taken(gateway, lio_members):
+    """LIO keeps it in a file, in a folder that it does not make."""
+    volume = gateway.create(5, lio_members(3))
+    disk = volume.login()
+    attempt("sg_turs", disk.path)  # hears of the new session
+    register = ("sg_persist", "--no-inquiry", "--out", "--register", "--param-aptpl")
+
+    run(*register, "--param-sark=0x1234abcd", disk.path)
+
+    assert "0x1234abcd" in run("sg_persist", "--no-inquiry", "--in", "--read-keys", disk.path)
+    kept = Path("/etc/rtslib-fb-target/pr", f"aptpl_{volume.status()['uuid']}")
+    assert "sa_res_key=" in kept.read_text()
+    run(*register, "--param-rk=0x1234abcd", "--param-sark=0", disk.path)

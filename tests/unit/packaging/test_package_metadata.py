@@ -122,10 +122,29 @@ def test_packages_ask_for_the_python_modules_they_import():
 
 
 @pytest.mark.parametrize(
-    "unit", sorted(path.name.removesuffix(".in") for path in (ROOT / "config/systemd").iterdir() if path.is_file())
+    "path",
+    sorted(
+        path.relative_to(ROOT)
+        for folder in ("systemd", "tmpfiles.d", "dbus-1")
+        for path in (ROOT / "config" / folder).iterdir()
+        if path.is_file()
+    ),
+    ids=str,
 )
-def test_a_unit_is_installed(unit):
-    assert unit in (ROOT / "scripts/CMakeLists.txt").read_text()
+def test_what_other_services_read_is_installed(path):
+    assert str(path).removesuffix(".in") in (ROOT / "scripts/CMakeLists.txt").read_text()
+
+
+@pytest.mark.skipif(not (BUILD / "cmake_install.cmake").exists(), reason="there is no build: run scripts/build")
+def test_tmpfiles_d_makes_the_folders_that_lio_lacks(tmp_path):
+    if shutil.which("systemd-tmpfiles") is None or os.geteuid() != 0:
+        pytest.skip("systemd-tmpfiles is not installed, or this is not root")
+    (tmp_path / "etc/rtslib-fb-target").mkdir(parents=True)
+    (tmp_path / "var").mkdir()
+    made = BUILD / "scripts/iraid-tmpfiles.conf"
+    subprocess.run(["systemd-tmpfiles", f"--root={tmp_path}", "--create", made], check=True, timeout=60)
+    for folder in ("etc/rtslib-fb-target/pr", "etc/rtslib-fb-target/alua", "var/target/pr", "var/target/alua"):
+        assert (tmp_path / folder).stat().st_mode & 0o777 == 0o700
 
 
 @pytest.mark.parametrize(
