@@ -191,6 +191,30 @@ volume_config_read(const char *name, struct volume_config *out, struct fault *fa
 	return error;
 }
 
+bool
+volume_config_uuid(const char *name, uint8_t out[16])
+{
+	struct volume_file *file = malloc(sizeof(*file));
+	struct config_faults *faults = calloc(1, sizeof(*faults));
+	bool known = false;
+
+	if (file && faults) {
+		if (volume_file_read(name, file, faults) == 0)
+			volume_file_free(file);
+		for (int i = 0; i < volume_key_count; i++)
+			known |= volume_keys[i].kind == CONFIG_UUID && file->lines[i] != 0;
+		/* Those that were too many to be kept may be its. */
+		known = known && faults->passed_over == 0;
+		for (int i = 0; i < faults->count; i++)
+			known = known && strcasecmp(faults->list[i].key, "uuid") != 0;
+	}
+	if (known)
+		memcpy(out, file->config.uuid, sizeof(file->config.uuid));
+	free(faults);
+	free(file);
+	return known;
+}
+
 void
 volume_config_complain(void)
 {

@@ -73,6 +73,8 @@ void volume_config_complain(void); /* of faults of gateway.conf, in the log */
 
 /* 0; -ENOENT; -EINVAL (and other -errno) with the fault "FILE:LINE: key: what is wrong; remedy". */
 int volume_config_read(const char *name, struct volume_config *out, struct fault *fault);
+/* The UUID alone, of a file that may have other faults; false: it is not known. */
+bool volume_config_uuid(const char *name, uint8_t out[16]);
 /* Have NAME.conf say so, atomically and durably.  What it says already, comments, and the order of
  * its lines stay; a new one has a comment for every key.
  */

@@ -12,7 +12,8 @@
  * `returned`, from where the command thread fetches all at once when its own is empty.
  *
  * open() runs on the one main thread of all volumes and waits for nothing: a volume that can't be
- * had yet (another process has it) is tried again when commands come.
+ * had yet (another process has it, its file has a fault) is tried again when commands come.  The
+ * runner never calls open() again for a LUN whose open() failed.
  * docs/design/tcmu.md: which commands, which sense, and why.
  */
 #include <errno.h>
@@ -31,8 +32,10 @@
 #include "adapters/base/reactor.h"
 #include "adapters/lun/job.h"
 #include "adapters/lun/scsi.h"
+#include "lio.h"
 
 #define SUBTYPE "iraid"
+#define OPCODE_INQUIRY 0x12
 #define IOS_PER_BLOCK 64
 #define RETRY_MS 1000
 /* The kernel gives a command up after 30 s (cmd_time_out): what has many steps, or pieces, begins
@@ -61,6 +64,7 @@ struct device {
 	struct tcmu_device *tcmu;
 	char name[LAYOUT_NAME_MAX + 1];
 	uint8_t uuid[16];
+	bool identified;       /* uuid is known: initiators may be told who the LUN is */
 	struct volume *volume; /* NULL: not to be had yet */
 	uint64_t retry_ms;
 	bool unfit_logged;
@@ -219,7 +223,7 @@ try_acquire(struct device *device)
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
 	error = volume_acquire(host, device->name, user, &device->volume, &fault);
 	/* The LUN's name is made of the volume's UUID: another volume is another disk. */
-	if (error == 0 &&
+	if (error == 0 && device->identified &&
 	    memcmp(volume_uuid(device->volume), device->uuid, sizeof(device->uuid)) != 0) {
 		volume_release(device->volume);
 		error = fault_errno(
@@ -228,8 +232,13 @@ try_acquire(struct device *device)
 			device->name);
 	}
 	pthread_setcancelstate(cancel_state, NULL);
-	if (error == 0)
+	if (error == 0) {
+		memcpy(device->uuid, volume_uuid(device->volume), sizeof(device->uuid));
+		device->identified = true;
+		if (device->retry_ms != 0)
+			tcmu_dev_info(device->tcmu, "volume %s is there now\n", device->name);
 		return;
+	}
 	if (device->retry_ms == 0) /* once, not for every command */
 		tcmu_dev_err(device->tcmu, "%s; each command tries again\n", fault.message);
 	device->volume = NULL;
@@ -507,6 +516,9 @@ handle_command(struct tcmu_device *tcmu, struct tcmur_cmd *command)
 	struct lun_answer answer;
 	uint16_t not_ready = readiness(device, &brief);
 
+	/* Later it can say who it is.  Another name meanwhile would be another disk. */
+	if (!device->identified && lib->cdb[0] == OPCODE_INQUIRY)
+		return TCMU_STS_BUSY;
 	describe_unit(device, &brief, not_ready, &unit);
 	scsi_emulate(&unit, lib->cdb, tcmu_iovec_length(lib->iovec, lib->iov_cnt), &answer);
 	switch (answer.verdict) {
@@ -547,24 +559,25 @@ name_of(const char *cfgstring, char out[LAYOUT_NAME_MAX + 1])
 	return true;
 }
 
-static int
-read_config(const char *cfgstring, struct volume_config *config, struct fault *fault)
-{
-	char name[LAYOUT_NAME_MAX + 1];
-
-	if (name_of(cfgstring, name))
-		return volume_config_read(name, config, fault);
-	return fault_errno(fault, -EINVAL, "\"%.255s\": a volume's name has at most %d characters",
-			   cfgstring, LAYOUT_NAME_MAX);
-}
-
+/* Asked before a LUN is made, and by the runner for each that is there when it starts: that one is
+ * not given up for a fault in its volume's file, since the runner would not try again.
+ */
 static bool
 check_cfgstring(const char *cfgstring, char **reason)
 {
 	struct volume_config *config = malloc(sizeof(*config));
 	struct fault fault = { .message = "out of memory" };
-	bool good = config && read_config(cfgstring, config, &fault) == 0;
+	char name[LAYOUT_NAME_MAX + 1], whole[sizeof(SUBTYPE) + LAYOUT_NAME_MAX + 1];
+	bool good = false;
 
+	if (!name_of(cfgstring, name)) {
+		fault_errno(&fault, -EINVAL,
+			    "\"%.255s\": a volume's name has at most %d characters", cfgstring,
+			    LAYOUT_NAME_MAX);
+	} else if (config) {
+		snprintf(whole, sizeof(whole), SUBTYPE "/%s", name);
+		good = volume_config_read(name, config, &fault) == 0 || lio_has(LIO_FOLDER, whole);
+	}
 	free(config);
 	if (!good)
 		*reason = strdup(fault.message);
@@ -585,31 +598,36 @@ set_transfer_limit(struct tcmu_device *tcmu)
 		tcmu_dev_set_max_xfer_len(tcmu, (uint32_t)(bytes / block_bytes));
 }
 
+/* What makes the LUN useless for ever; all else may be mended while it is there. */
+static int
+check_lun(struct tcmu_device *tcmu, char name[LAYOUT_NAME_MAX + 1], struct fault *fault)
+{
+	const char *cfgstring = tcmu_dev_get_cfgstring(tcmu);
+	uint32_t block_bytes = tcmu_dev_get_block_size(tcmu);
+
+	if (!name_of(cfgstring, name) || volume_name_fault(name))
+		return fault_errno(fault, -EINVAL, "\"%.255s\" is no volume's name", cfgstring);
+	if (block_bytes < 512 || JOB_BUFFER_BYTES % block_bytes != 0)
+		return fault_errno(fault, -EINVAL,
+				   "the LUN has blocks of %u bytes; make it again with 512 or 4096",
+				   block_bytes);
+	return 0;
+}
+
 static int
 open_lun(struct tcmu_device *tcmu, bool reopen)
 {
 	struct device *device = calloc(1, sizeof(*device));
-	struct volume_config *config = malloc(sizeof(*config));
 	struct fault fault = { .message = "out of memory" };
-	uint32_t block_bytes = tcmu_dev_get_block_size(tcmu);
-	int error = device && config ? read_config(tcmu_dev_get_cfgstring(tcmu), config, &fault)
-				     : -ENOMEM;
+	int error = device ? check_lun(tcmu, device->name, &fault) : -ENOMEM;
 
-	if (error == 0 && (block_bytes < 512 || JOB_BUFFER_BYTES % block_bytes != 0))
-		error = fault_errno(
-			&fault, -EINVAL,
-			"the LUN has blocks of %u bytes; make it again with 512 or 4096",
-			block_bytes);
 	if (error != 0) {
 		tcmu_dev_err(tcmu, "%s\n", fault.message);
-		free(config);
 		free(device);
 		return error;
 	}
 	device->tcmu = tcmu;
-	memcpy(device->name, config->name, sizeof(device->name));
-	memcpy(device->uuid, config->uuid, sizeof(device->uuid));
-	free(config);
+	device->identified = volume_config_uuid(device->name, device->uuid);
 	atomic_init(&device->returned, NULL);
 	try_acquire(device);
 	set_transfer_limit(tcmu);

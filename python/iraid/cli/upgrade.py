@@ -1,6 +1,6 @@
 """upgrade-runner: tcmu-runner takes the handler that is installed now, while initiators go on.
 
-    check      will the new handler load; is there a volume that could not finish what it has begun
+    check      will the new handler load, and the volumes' files; could a volume not finish what it has begun
     keep       the old handler, out of the memory of the running process: its file may be gone
     restart    the runner: SIGTERM lets commands under way end, marks the volumes clean and ends it; the kernel keeps
                what initiators send meanwhile, up to 30 s; the next runner has them send it again (BUSY)
@@ -28,7 +28,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from iraid.control import model
+from iraid.control import model, settings
 from iraid.control.client import Client
 from iraid.control.errors import IraidError, UsageFault
 
@@ -390,6 +390,8 @@ def upgrade(client: Client, given: argparse.Namespace) -> Upgrade:
         return report
     check_loads(installed)
     volumes = client.volumes()
+    if not given.force:
+        _check_files(volumes)
     _check_volumes(volumes, given.force)
     if not given.force:
         check_room()
@@ -417,6 +419,23 @@ def installed_handler() -> Path:
     raise IraidError(
         f"{HANDLER} was not found in {places[0]}", "install iraid again, then run upgrade-runner", kind="unfit"
     )
+
+
+def _check_files(volumes: list[model.Volume]) -> None:
+    """The next runner reads them: a volume whose file has a fault would not start."""
+    faults = [
+        settings.fault_line(fault)
+        for volume in volumes
+        if volume.users
+        for fault in settings.check(volume.name)["faults"]
+        if Path(fault["file"]).stem == volume.name
+    ]
+    if faults:
+        raise IraidError(
+            f"nothing was changed, because initiators would lose their disks: {'; '.join(faults)}",
+            "correct that file (iraid config check), then run upgrade-runner; or --force",
+            kind="invalid",
+        )
 
 
 def _check_volumes(volumes: list[model.Volume], force: bool) -> None:

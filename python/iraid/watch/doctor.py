@@ -517,6 +517,18 @@ def _lun(lun: lio_tree.Lun, facts: Facts) -> Iterator[Finding]:
             "iraid list",
             f"iraid unexport {lun.volume}",
         )
+    elif (
+        volume is not None
+        and facts.handler is not None
+        and facts.handler.program == target.RUNNER
+        and not any(user.startswith("tcmu: ") for user in volume.users)
+    ):
+        yield _bad(
+            f"LUN {lun.name} has no volume behind it, and initiators get NOT READY: "
+            f"{volume.reason or f'volume {volume.name} is {volume.state}'}",
+            f"iraid config check {volume.name}",
+            f"iraid start {volume.name}",
+        )
     elif volume is not None and volume.size_bytes and lun.size_bytes and lun.size_bytes < volume.size_bytes:
         yield _note(
             f"LUN {lun.name} has {format_size(lun.size_bytes)}, but its volume has {format_size(volume.size_bytes)}",

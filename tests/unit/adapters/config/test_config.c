@@ -567,6 +567,36 @@ test_a_file_too_large_is_refused(void **state)
 	free(text);
 }
 
+/* The identity of a LUN whose volume can't be started. */
+static void
+test_a_uuid_is_known_beside_other_faults_but_not_if_it_has_one(void **state)
+{
+	static const char *const unknown[] = {
+		"",
+		"[volume]\nmember = nonsense\n",
+		"[volume]\nuuid = 3f0c9a52\n",
+		"[volume]\nuuid = 3f0c9a52-7d14-4f0e-9a6b-2d9a1c7e5b10\n"
+		"uuid = 4f0c9a52-7d14-4f0e-9a6b-2d9a1c7e5b10\n",
+		"uuid = 3f0c9a52-7d14-4f0e-9a6b-2d9a1c7e5b10\n",
+	};
+	uint8_t uuid[16] = { 0 };
+	char text[sizeof(good) + 32], folder[PATH_MAX];
+
+	snprintf(folder, sizeof(folder), "%s/etc/volumes", scratch_folder);
+	assert_int_equal(folder_make(folder), 0);
+	assert_false(volume_config_uuid("v0", uuid));
+	for (size_t i = 0; i < sizeof(unknown) / sizeof(unknown[0]); i++) {
+		scratch_write("etc/volumes/v0.conf", unknown[i]);
+		assert_false(volume_config_uuid("v0", uuid));
+		assert_int_equal(uuid[0], 0);
+	}
+	snprintf(text, sizeof(text), "%sno_such_key = 1\n", good);
+	scratch_write("etc/volumes/v0.conf", text);
+	assert_true(volume_config_uuid("v0", uuid));
+	assert_int_equal(uuid[0], 0x3f);
+	assert_int_equal(uuid[15], 0x10);
+}
+
 /* Text with a few bytes changed, and perhaps cut, is refused or gives what could have been written.
  */
 static void
@@ -751,6 +781,7 @@ main(void)
 		SCRATCH_TEST(test_what_is_written_reads_back_and_is_roots_alone),
 		SCRATCH_TEST(test_the_list_is_sorted_and_holds_volumes_only),
 		SCRATCH_TEST(test_a_file_too_large_is_refused),
+		SCRATCH_TEST(test_a_uuid_is_known_beside_other_faults_but_not_if_it_has_one),
 		cmocka_unit_test(test_damaged_text_never_gives_a_configuration_out_of_bounds),
 		SCRATCH_TEST(test_a_fault_in_its_file_does_not_free_a_volumes_members),
 		SCRATCH_TEST(test_the_gateway_keeps_its_id),

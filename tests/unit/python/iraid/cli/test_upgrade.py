@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from control_peer import ROOT
@@ -13,6 +14,14 @@ from iraid.cli import upgrade
 from iraid.control import model
 from iraid.control.errors import IraidError
 
+ENGINE = Path(os.environ.get("IRAID_BUILD_DIR", ROOT / "build")) / "handler/adapters/iraid-engine"
+GOOD_FILE = """\
+[volume]
+uuid = d30c9a52-7d14-4f0e-9a6b-2d9a1c7e5b10
+initiator = iqn.2026-01.org.example:gw
+member = 10.0.0.1:3260/iqn.2026-01.org.example:d/0
+member = 10.0.0.2:3260/iqn.2026-01.org.example:d/0
+"""
 MAPS = """\
 7f1c2a400000-7f1c2a428000 r--p 00000000 fd:01 4242                       /usr/lib/x86_64-linux-gnu/libc.so.6
 7f1c2a600000-7f1c2a60b000 r--p 00000000 fd:01 1717                       /usr/lib/x86_64-linux-gnu/tcmu-runner/handler_iraid.so{}
@@ -73,6 +82,33 @@ def test_a_volume_whose_commands_may_not_end_stands_in_the_way(state, word):
 
 def test_a_volume_that_nobody_uses_stands_in_nobodys_way():
     assert upgrade.why_not_now(volume("suspended", users=())) is None
+
+
+@pytest.mark.skipif(not ENGINE.exists(), reason="there is no build: run scripts/build")
+@pytest.mark.parametrize(
+    ("text", "users", "said"),
+    [
+        (GOOD_FILE, ["tcmu: v0"], None),
+        (GOOD_FILE + "give_up_seconds = soon\n", ["tcmu: v0"], "v0.conf:6: give_up_seconds"),
+        (GOOD_FILE + "give_up_seconds = soon\n", [], None),
+        ("", ["tcmu: v0"], "uuid: it is missing"),
+        (None, ["tcmu: v0"], "there is no volume"),
+    ],
+)
+def test_a_volume_in_use_that_would_not_start_again_stands_in_the_way(monkeypatch, tmp_path, text, users, said):
+    (tmp_path / "volumes").mkdir()
+    if text is not None:
+        (tmp_path / "volumes/v0.conf").write_text(text)
+    (tmp_path / "volumes/v1.conf").write_text("nonsense")  # nobody uses it
+    (tmp_path / "gateway.conf").write_text("[exporter]\nport = none\n")
+    monkeypatch.setenv("IRAID_CONFIG_DIR", str(tmp_path))
+    monkeypatch.setenv("IRAID_ENGINE", str(ENGINE))
+    volumes = [volume(users=users)]
+    if said is None:
+        return upgrade._check_files(volumes)
+    with pytest.raises(IraidError, match=said) as caught:
+        upgrade._check_files(volumes)
+    assert "nothing was changed" in caught.value.message and caught.value.remedy
 
 
 def test_work_under_way_is_told_of():
@@ -214,6 +250,7 @@ def running_machine(monkeypatch, tmp_path, new):
     monkeypatch.setattr(upgrade, "is_new", lambda installed, mapped: True)
     monkeypatch.setattr(upgrade, "keep_old", lambda mapped, path: upgrade.KEPT.mkdir())
     monkeypatch.setattr(upgrade, "check_loads", lambda path: None)
+    monkeypatch.setattr(upgrade, "_check_files", lambda volumes: None)
     return machine
 
 
