@@ -4,6 +4,7 @@ and that calls which are refused leave members and configuration as they were.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import select
@@ -12,6 +13,7 @@ import signal
 import socket
 import stat
 import subprocess
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -182,6 +184,95 @@ def test_clients_that_vanish_in_the_middle_do_no_harm(gateway):
             except (BrokenPipeError, ConnectionResetError):
                 pass  # refused, as so many are open
     wait_until(lambda: answers(gateway), "room for a connection")
+
+
+WORKING_MAX = 24
+
+
+def assembling(gateway: Gateway, make_farm: Callable[..., TargetFarm]) -> None:
+    """v0 waits for members that do not come."""
+    farm = make_farm(3)
+    call(gateway.socket, "volume.create", name="v0", level=5, members=farm.members())
+    call(gateway.socket, "volume.stop", name="v0")
+    for number in (1, 2):
+        farm.kill(number)
+    gateway.configure("v0", assembly_wait_seconds=600)
+
+
+def all_answer(gateway: Gateway, count: int) -> bool:
+    """So many connections at once."""
+    with contextlib.ExitStack() as stack:
+        made = [stack.enter_context(Connection(gateway.socket)) for _ in range(count)]
+        try:
+            for connection in made:
+                connection.send(request("version"))
+        except (BrokenPipeError, ConnectionResetError):
+            return False
+        return all("result" in connection.answer() for connection in made)
+
+
+def test_who_waits_for_a_volume_and_goes_gives_its_connection_back(gateway, make_farm):
+    assembling(gateway, make_farm)
+    with contextlib.ExitStack() as stack:
+        for _ in range(WORKING_MAX):
+            connection = stack.enter_context(Connection(gateway.socket))
+            connection.send(request("volume.start", name="v0", wait_seconds=600))
+    wait_until(lambda: all_answer(gateway, CONNECTIONS_MAX), "room for all connections")
+    assert call(gateway.socket, "volume.status", name="v0")["state"] == "assembling"  # it goes on
+
+
+def test_a_client_that_has_said_all_and_listens_is_waited_for(gateway, make_farm):
+    assembling(gateway, make_farm)
+    with Connection(gateway.socket) as connection:
+        connection.send(request("volume.start", name="v0", wait_seconds=3))
+        connection.socket.shutdown(socket.SHUT_WR)
+        begin = time.monotonic()
+        assert connection.answer()["result"]["state"] == "assembling"
+        assert time.monotonic() - begin >= 3
+
+
+def test_status_is_answered_whatever_waits_for_its_turn(gateway, make_farm):
+    call(gateway.socket, "volume.create", name="v0", level=5, members=make_farm(3).members())
+    with contextlib.ExitStack() as stack:
+        silent = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+        device = f"127.0.0.1:{silent.getsockname()[1]}/iqn.2026-01.org.example:t/0"
+        waiting = [stack.enter_context(Connection(gateway.socket)) for _ in range(CONNECTIONS_MAX - 1)]
+        for connection in waiting:
+            connection.send(request("pool.add", device=device))
+        refused = CONNECTIONS_MAX - 1 - WORKING_MAX
+        wait_until(lambda: len(readable(waiting)) == refused, "the others to be refused")
+        for connection in readable(waiting):
+            answer = connection.answer()
+            assert kind(answer) == "busy" and str(WORKING_MAX) in answer["error"]["message"]
+            connection.__exit__()
+            waiting.remove(connection)
+        wait_until(lambda: all_answer(gateway, CONNECTIONS_MAX - WORKING_MAX), "room for those that read")
+        assert call(gateway.socket, "volume.status", name="v0")["state"] == "active"
+        assert not readable(waiting)
+
+
+def readable(connections: list[Connection]) -> list[Connection]:
+    ready = select.select([connection.socket for connection in connections], [], [], 0)[0]
+    return [connection for connection in connections if connection.socket in ready]
+
+
+def test_a_call_whose_client_went_before_its_turn_is_not_carried_out(gateway, make_farm):
+    call(gateway.socket, "volume.create", name="v0", level=5, members=make_farm(3).members())
+    with contextlib.ExitStack() as stack:
+        silent = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+        device = f"127.0.0.1:{silent.getsockname()[1]}/iqn.2026-01.org.example:t/0"
+        first = stack.enter_context(Connection(gateway.socket))
+        first.send(request("pool.add", device=device))
+        with silent.accept()[0]:  # it is its turn, and its device says nothing
+            idle = [stack.enter_context(Connection(gateway.socket)) for _ in range(CONNECTIONS_MAX - 2)]
+            for connection in idle:
+                connection.send(request("version"))
+                assert "result" in connection.answer()
+            with Connection(gateway.socket) as second:
+                second.send(request("volume.delete", name="v0", wipe=False))
+            wait_until(lambda: answers(gateway), "the connection of the one that went")
+        assert kind(first.answer()) == "unreachable"
+    assert call(gateway.socket, "volume.status", name="v0")["state"] == "active"
 
 
 # Beginning and end

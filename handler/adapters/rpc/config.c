@@ -130,11 +130,13 @@ rpc_config_reload(struct rpc_context *context, json_object *params, struct fault
 	if (good && count < 0)
 		good = fault_set(fault, FAULT_INTERNAL, "check the permissions of that folder",
 				 "%s/volumes: %s", config_dir(), strerror(-count));
-	pthread_mutex_lock(context->changes);
-	good = good && files_are_good(one ? names[0] : NULL, fault);
-	for (int i = 0; i < count && good; i++)
-		good = reload_one(context, names[i], list, fault);
-	pthread_mutex_unlock(context->changes);
+	good = good && rpc_begin_change(context, fault);
+	if (good) {
+		good = files_are_good(one ? names[0] : NULL, fault);
+		for (int i = 0; i < count && good; i++)
+			good = reload_one(context, names[i], list, fault);
+		rpc_end_change(context);
+	}
 	if (good) {
 		result = json_object_new_object();
 		json_object_object_add(result, "volumes", json_object_get(list));

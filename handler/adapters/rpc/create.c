@@ -413,8 +413,7 @@ rpc_volume_create(struct rpc_context *context, json_object *params, struct fault
 	}
 	creation->context = context;
 	creation->warnings = json_object_new_array();
-	if (take_create_params(creation, params, fault)) {
-		pthread_mutex_lock(context->changes);
+	if (take_create_params(creation, params, fault) && rpc_begin_change(context, fault)) {
 		made = name_is_free(creation->config.name, fault) &&
 		       look_at_members(creation, fault) && make_volume(creation, fault);
 		/* Before the volume logs in itself: a session of the same initiator may be refused.
@@ -422,7 +421,7 @@ rpc_volume_create(struct rpc_context *context, json_object *params, struct fault
 		close_members(creation);
 		if (made)
 			result = started(creation);
-		pthread_mutex_unlock(context->changes);
+		rpc_end_change(context);
 	}
 	json_object_put(creation->warnings);
 	explicit_bzero(&creation->credentials, sizeof(creation->credentials));
@@ -542,14 +541,13 @@ rpc_volume_delete(struct rpc_context *context, json_object *params, struct fault
 	int code;
 
 	if (config && rpc_take_name(params, name, fault) &&
-	    rpc_take_bool(params, "wipe", &wipe, fault)) {
-		pthread_mutex_lock(context->changes);
+	    rpc_take_bool(params, "wipe", &wipe, fault) && rpc_begin_change(context, fault)) {
 		code = volume_config_read(name, config, fault);
 		if (code != 0)
 			rpc_fail_volume(fault, code, name);
 		else if (delete_volume(context, config, wipe, warnings, fault))
 			result = json_object_new_object();
-		pthread_mutex_unlock(context->changes);
+		rpc_end_change(context);
 	}
 	if (result)
 		json_object_object_add(result, "warnings", json_object_get(warnings));

@@ -316,15 +316,17 @@ rpc_volume_import(struct rpc_context *context, json_object *params, struct fault
 		return NULL;
 	}
 	import->warnings = json_object_new_array();
-	pthread_mutex_lock(context->changes);
-	if (take_import_params(import, params, fault) &&
-	    look_at_all(import, context->host, fault) && choose_initiator(import, params, fault) &&
-	    is_free(import, fault) && write_configuration(import, fault)) {
-		volume_note(context->host, LOG_NOTICE, "imported", import->config.name, "",
-			    "imported, level %d, %d devices", import->newest->level, import->count);
-		result = imported(import);
+	if (take_import_params(import, params, fault) && rpc_begin_change(context, fault)) {
+		if (look_at_all(import, context->host, fault) &&
+		    choose_initiator(import, params, fault) && is_free(import, fault) &&
+		    write_configuration(import, fault)) {
+			volume_note(context->host, LOG_NOTICE, "imported", import->config.name, "",
+				    "imported, level %d, %d devices", import->newest->level,
+				    import->count);
+			result = imported(import);
+		}
+		rpc_end_change(context);
 	}
-	pthread_mutex_unlock(context->changes);
 	for (int i = 0; i < import->count; i++)
 		rpc_device_close(&import->devices[i]);
 	json_object_put(import->warnings);

@@ -403,11 +403,10 @@ rpc_member_remove(struct rpc_context *context, json_object *params, struct fault
 	int code;
 
 	if (!config || !rpc_take_name(params, name, fault) ||
-	    !rpc_take_bool(params, "wipe", &wipe, fault)) {
+	    !rpc_take_bool(params, "wipe", &wipe, fault) || !rpc_begin_change(context, fault)) {
 		free(config);
 		return NULL;
 	}
-	pthread_mutex_lock(context->changes);
 	/* Not before: while this waits for another command, the slot may be given to another
 	 * device.
 	 */
@@ -434,7 +433,7 @@ rpc_member_remove(struct rpc_context *context, json_object *params, struct fault
 			json_object_object_add(result, "warnings", warnings);
 		}
 	}
-	pthread_mutex_unlock(context->changes);
+	rpc_end_change(context);
 	free(config);
 	return result;
 }

@@ -81,15 +81,14 @@ rpc_pool_add(struct rpc_context *context, json_object *params, struct fault *fau
 	if (device && rpc_take_text(params, "device", true, text, sizeof(text), fault) &&
 	    rpc_take_bool(params, "force", &force, fault) &&
 	    rpc_device_parse(text, device, fault) &&
-	    rpc_take_credentials(params, &credentials, fault)) {
-		pthread_mutex_lock(context->changes);
+	    rpc_take_credentials(params, &credentials, fault) && rpc_begin_change(context, fault)) {
 		if (into_pool(context, device, &credentials, force, fault)) {
 			result = json_object_new_object();
 			rpc_put_text(result, "device", device->label);
 			rpc_put_number(result, "size_bytes", device->device.capacity_bytes);
 		}
 		rpc_device_close(device);
-		pthread_mutex_unlock(context->changes);
+		rpc_end_change(context);
 	}
 	explicit_bzero(&credentials, sizeof(credentials));
 	free(device);
@@ -135,10 +134,9 @@ rpc_pool_remove(struct rpc_context *context, json_object *params, struct fault *
 
 	if (device && rpc_take_text(params, "device", true, text, sizeof(text), fault) &&
 	    rpc_device_parse(text, device, fault) &&
-	    rpc_take_credentials(params, &credentials, fault)) {
-		pthread_mutex_lock(context->changes);
+	    rpc_take_credentials(params, &credentials, fault) && rpc_begin_change(context, fault)) {
 		result = out_of_pool(context, device, &credentials, fault);
-		pthread_mutex_unlock(context->changes);
+		rpc_end_change(context);
 	}
 	explicit_bzero(&credentials, sizeof(credentials));
 	free(device);

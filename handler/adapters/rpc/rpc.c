@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 #include <uuid/uuid.h>
 
@@ -13,11 +14,13 @@
 
 #define JSON_DEPTH_MAX 16
 #define PARAMS_MAX 10
+#define LOOK_MS 200 /* so often a call that waits looks whether its client is there */
 
 struct rpc_method {
 	const char *name;
 	rpc_method_fn call;
 	const char *params[PARAMS_MAX + 1];
+	enum { WORKS, READS } kind; /* READS: it changes nothing and waits for no target */
 };
 
 static json_object *
@@ -33,38 +36,38 @@ rpc_version(struct rpc_context *context, json_object *params, struct fault *faul
 
 /* clang-format off */
 static const struct rpc_method methods[] = {
-	{ "version", rpc_version, { NULL } },
+	{ "version", rpc_version, { NULL }, READS },
 	{ "volume.create", rpc_volume_create,
 	  { "name", "level", "chunk_bytes", "region_bytes", "members", "spares", "force", "chap_file",
-	    "initiator", "give_up_seconds", NULL } },
-	{ "volume.import", rpc_volume_import, { "members", "name", "chap_file", "initiator", NULL } },
-	{ "volume.list", rpc_volume_list, { NULL } },
-	{ "volume.status", rpc_volume_status, { "name", NULL } },
-	{ "volume.start", rpc_volume_start, { "name", "force", "take_over", "wait_seconds", NULL } },
-	{ "volume.stop", rpc_volume_stop, { "name", NULL } },
-	{ "volume.delete", rpc_volume_delete, { "name", "wipe", NULL } },
-	{ "volume.grow", rpc_volume_grow, { "name", NULL } },
-	{ "volume.set", rpc_volume_set, { "name", "sync_rate_min_bytes", "sync_rate_max_bytes", "log", NULL } },
-	{ "volume.stats", rpc_volume_stats, { "name", NULL } },
-	{ "volume.path", rpc_volume_path, { "name", NULL } },
+	    "initiator", "give_up_seconds", NULL }, WORKS },
+	{ "volume.import", rpc_volume_import, { "members", "name", "chap_file", "initiator", NULL }, WORKS },
+	{ "volume.list", rpc_volume_list, { NULL }, READS },
+	{ "volume.status", rpc_volume_status, { "name", NULL }, READS },
+	{ "volume.start", rpc_volume_start, { "name", "force", "take_over", "wait_seconds", NULL }, WORKS },
+	{ "volume.stop", rpc_volume_stop, { "name", NULL }, WORKS },
+	{ "volume.delete", rpc_volume_delete, { "name", "wipe", NULL }, WORKS },
+	{ "volume.grow", rpc_volume_grow, { "name", NULL }, WORKS },
+	{ "volume.set", rpc_volume_set, { "name", "sync_rate_min_bytes", "sync_rate_max_bytes", "log", NULL }, WORKS },
+	{ "volume.stats", rpc_volume_stats, { "name", NULL }, READS },
+	{ "volume.path", rpc_volume_path, { "name", NULL }, READS },
 	{ "volume.probe", rpc_volume_probe,
-	  { "name", "member", "duration_ms", "block_bytes", "depth", "rate_max_bytes", NULL } },
-	{ "member.fail", rpc_member_fail, { "name", "member", NULL } },
-	{ "member.remove", rpc_member_remove, { "name", "member", "wipe", NULL } },
-	{ "member.rebuild", rpc_member_rebuild, { "name", "member", NULL } },
-	{ "member.replace", rpc_member_replace, { "name", "member", "device", "force", NULL } },
-	{ "spare.add", rpc_spare_add, { "name", "device", "force", NULL } },
-	{ "pool.list", rpc_pool_list, { NULL } },
-	{ "pool.add", rpc_pool_add, { "device", "force", "chap_file", "initiator", NULL } },
-	{ "pool.remove", rpc_pool_remove, { "device", "chap_file", "initiator", NULL } },
-	{ "scrub.start", rpc_scrub_start, { "name", "repair", "resume", NULL } },
-	{ "scrub.stop", rpc_scrub_stop, { "name", NULL } },
-	{ "lost.list", rpc_lost_list, { "name", "offset_bytes", "max", NULL } },
-	{ "lost.accept", rpc_lost_accept, { "name", "offset_bytes", "length_bytes", NULL } },
-	{ "events", rpc_events, { "name", "after", "wait_seconds", "max", NULL } },
-	{ "config.reload", rpc_config_reload, { "name", NULL } },
-	{ "discover", rpc_discover, { "portal", "chap_file", "initiator", NULL } },
-	{ "examine", rpc_examine, { "member", "chap_file", "initiator", NULL } },
+	  { "name", "member", "duration_ms", "block_bytes", "depth", "rate_max_bytes", NULL }, WORKS },
+	{ "member.fail", rpc_member_fail, { "name", "member", NULL }, WORKS },
+	{ "member.remove", rpc_member_remove, { "name", "member", "wipe", NULL }, WORKS },
+	{ "member.rebuild", rpc_member_rebuild, { "name", "member", NULL }, WORKS },
+	{ "member.replace", rpc_member_replace, { "name", "member", "device", "force", NULL }, WORKS },
+	{ "spare.add", rpc_spare_add, { "name", "device", "force", NULL }, WORKS },
+	{ "pool.list", rpc_pool_list, { NULL }, READS },
+	{ "pool.add", rpc_pool_add, { "device", "force", "chap_file", "initiator", NULL }, WORKS },
+	{ "pool.remove", rpc_pool_remove, { "device", "chap_file", "initiator", NULL }, WORKS },
+	{ "scrub.start", rpc_scrub_start, { "name", "repair", "resume", NULL }, WORKS },
+	{ "scrub.stop", rpc_scrub_stop, { "name", NULL }, WORKS },
+	{ "lost.list", rpc_lost_list, { "name", "offset_bytes", "max", NULL }, READS },
+	{ "lost.accept", rpc_lost_accept, { "name", "offset_bytes", "length_bytes", NULL }, WORKS },
+	{ "events", rpc_events, { "name", "after", "wait_seconds", "max", NULL }, READS },
+	{ "config.reload", rpc_config_reload, { "name", NULL }, WORKS },
+	{ "discover", rpc_discover, { "portal", "chap_file", "initiator", NULL }, WORKS },
+	{ "examine", rpc_examine, { "member", "chap_file", "initiator", NULL }, WORKS },
 };
 /* clang-format on */
 
@@ -484,6 +487,55 @@ format_answer(json_object *id, json_object *result, const struct fault *fault)
 	return text;
 }
 
+/* --- calls --- */
+
+bool
+rpc_client_gone(const struct rpc_context *context)
+{
+	return context->has_gone && context->has_gone(context->client);
+}
+
+bool
+rpc_begin_change(struct rpc_context *context, struct fault *fault)
+{
+	for (;;) {
+		struct timespec until;
+
+		clock_gettime(CLOCK_MONOTONIC, &until);
+		until.tv_nsec += LOOK_MS * 1000000l;
+		until.tv_sec += until.tv_nsec / 1000000000;
+		until.tv_nsec %= 1000000000;
+		if (pthread_mutex_clocklock(context->changes, CLOCK_MONOTONIC, &until) == 0)
+			return true;
+		if (rpc_client_gone(context))
+			return fault_set(fault, FAULT_BUSY, "run the command again",
+					 "the client did not wait for the command's turn");
+	}
+}
+
+void
+rpc_end_change(struct rpc_context *context)
+{
+	pthread_mutex_unlock(context->changes);
+}
+
+static json_object *
+call_method(struct rpc_context *context, const struct request *request, struct fault *fault)
+{
+	const struct rpc_method *method = request->method;
+	json_object *result = NULL;
+
+	if (method->kind == READS || !context->working)
+		return method->call(context, request->params, fault);
+	if (atomic_fetch_add(context->working, 1) < RPC_WORKING_MAX)
+		result = method->call(context, request->params, fault);
+	else
+		fault_set(fault, FAULT_BUSY, "wait until one of them has ended",
+			  "%d commands are under way already", RPC_WORKING_MAX);
+	atomic_fetch_sub(context->working, 1);
+	return result;
+}
+
 char *
 rpc_answer(struct rpc_context *context, const char *line, size_t length)
 {
@@ -494,7 +546,7 @@ rpc_answer(struct rpc_context *context, const char *line, size_t length)
 
 	if (parse_request(line, length, &request, &fault) && check_envelope(&request, &fault) &&
 	    check_method(&request, &fault) && check_params(&request, &fault))
-		result = request.method->call(context, request.params, &fault);
+		result = call_method(context, &request, &fault);
 	/* A request too broken to tell whether it has an id gets its answer. */
 	if (!request.notification || (!request.method && !result))
 		text = format_answer(request.id, result, &fault);

@@ -6,15 +6,25 @@
 
 #include <json-c/json.h>
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "adapters/base/fault.h"
 #include "adapters/device/device.h"
 #include "adapters/volume/admin.h"
 #include "adapters/volume/host.h"
 
+/* Of the calls that do more than read.  So there is room for those that read, however long the
+ * others wait for each other or for targets.
+ */
+#define RPC_WORKING_MAX 24
+
 struct rpc_context {
 	struct volume_host *host;
-	pthread_mutex_t *changes; /* one create or delete at a time */
+	pthread_mutex_t *changes; /* one create or delete at a time: rpc_begin_change() */
+	atomic_int *working;	  /* calls under way that do more than read; NULL: not counted */
+	/* The client has gone: nobody waits for the answer.  NULL: it never does. */
+	bool (*has_gone)(void *client);
+	void *client;
 };
 
 /* Answer one request line.  malloc'ed text without a newline; NULL for a notification. */
@@ -67,6 +77,13 @@ json_object *
 rpc_config_reload(struct rpc_context *context, json_object *params, struct fault *fault);
 json_object *rpc_discover(struct rpc_context *context, json_object *params, struct fault *fault);
 json_object *rpc_examine(struct rpc_context *context, json_object *params, struct fault *fault);
+
+/* Wait until no other call changes anything.  False, with the fault: the client has gone meanwhile,
+ * and nothing is to be done for it.
+ */
+bool rpc_begin_change(struct rpc_context *context, struct fault *fault);
+void rpc_end_change(struct rpc_context *context);
+bool rpc_client_gone(const struct rpc_context *context);
 
 /* Status of a volume, as volume.status gives it; counters: of the members too. */
 json_object *

@@ -1,6 +1,7 @@
 /* rpc/socket.c - see socket.h.  One thread accepts, one serves each connection: the calls of an
  * administrator block (logins, formatting), and few are made.  Bounded by
- * CONTROL_CONNECTIONS_MAX connections and CONTROL_LINE_BYTES_MAX bytes for each.
+ * CONTROL_CONNECTIONS_MAX connections and CONTROL_LINE_BYTES_MAX bytes for each.  A call that waits
+ * ends when its client goes.
  *
  * The file PATH.lock is locked while the socket is served, so that of two programs that start at
  * the same time and both find a dead socket, one takes it over.
@@ -43,6 +44,7 @@ struct control {
 	int fd, lock_fd, stop_fd;
 	pthread_t thread;
 	pthread_mutex_t changes; /* one create or delete at a time */
+	atomic_int working;
 
 	pthread_mutex_t lock;
 	pthread_cond_t gone;
@@ -133,10 +135,26 @@ serve_lines(struct connection *connection, struct rpc_context *context, char *bu
 	return true;
 }
 
+/* It closed its end, or was killed: one that has only sent all it had to say still listens. */
+static bool
+has_gone(void *client)
+{
+	const struct connection *connection = client;
+	struct pollfd end = { .fd = connection->fd };
+
+	return poll(&end, 1, 0) == 1 && (end.revents & (POLLHUP | POLLERR)) != 0;
+}
+
 static void
 serve_connection(struct connection *connection)
 {
-	struct rpc_context context = { connection->control->host, &connection->control->changes };
+	struct rpc_context context = {
+		.host = connection->control->host,
+		.changes = &connection->control->changes,
+		.working = &connection->control->working,
+		.has_gone = has_gone,
+		.client = connection,
+	};
 	char *buffer = NULL;
 	size_t size = 0, used = 0;
 

@@ -319,11 +319,10 @@ rpc_spare_add(struct rpc_context *context, json_object *params, struct fault *fa
 	char name[LAYOUT_NAME_MAX + 1];
 	json_object *result = NULL;
 
-	if (!joining || !rpc_take_name(params, name, fault)) {
+	if (!joining || !rpc_take_name(params, name, fault) || !rpc_begin_change(context, fault)) {
 		free(joining);
 		return NULL;
 	}
-	pthread_mutex_lock(context->changes);
 	if (begin_joining(joining, context, params, name, fault)) {
 		bool striped =
 			joining->view.status.size_bytes != 0 && joining->view.status.level == 0;
@@ -336,7 +335,7 @@ rpc_spare_add(struct rpc_context *context, json_object *params, struct fault *fa
 		else if (look_at(joining, fault) && join(joining, fault) >= 0)
 			result = joined_json(joining);
 	}
-	pthread_mutex_unlock(context->changes);
+	rpc_end_change(context);
 	end_joining(joining);
 	return result;
 }
@@ -558,11 +557,10 @@ rpc_member_replace(struct rpc_context *context, json_object *params, struct faul
 	struct pick old;
 	bool picked;
 
-	if (!joining || !rpc_take_name(params, name, fault)) {
+	if (!joining || !rpc_take_name(params, name, fault) || !rpc_begin_change(context, fault)) {
 		free(joining);
 		return NULL;
 	}
-	pthread_mutex_lock(context->changes);
 	/* Not before: while this waits for another command, the slot may be given to another
 	 * device.
 	 */
@@ -574,7 +572,7 @@ rpc_member_replace(struct rpc_context *context, json_object *params, struct faul
 	else if (picked && begin_joining(joining, context, params, name, fault) &&
 		 may_replace(joining, &old, fault))
 		result = replace(joining, &old, fault);
-	pthread_mutex_unlock(context->changes);
+	rpc_end_change(context);
 	end_joining(joining);
 	return result;
 }

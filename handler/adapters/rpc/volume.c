@@ -8,6 +8,7 @@
 #include "member.h"
 
 #define VOLUMES_MAX 1024
+#define LOOK_MS 500 /* so often it is seen whether the client is there */
 #define WAIT_SECONDS_DEFAULT 20
 #define WAIT_SECONDS_MAX 3600
 
@@ -88,6 +89,19 @@ rpc_volume_list(struct rpc_context *context, json_object *params, struct fault *
 	return result;
 }
 
+/* Until the volume is assembled or has failed, as long as somebody wants to know. */
+static void
+wait_started(struct rpc_context *context, const char *name, uint32_t wait_ms)
+{
+	uint32_t turn_ms;
+
+	do {
+		turn_ms = wait_ms < LOOK_MS ? wait_ms : LOOK_MS;
+		wait_ms -= turn_ms;
+	} while (volume_wait(context->host, name, turn_ms) == -ETIMEDOUT && wait_ms > 0 &&
+		 !rpc_client_gone(context));
+}
+
 json_object *
 rpc_volume_start(struct rpc_context *context, json_object *params, struct fault *fault)
 {
@@ -114,7 +128,7 @@ rpc_volume_start(struct rpc_context *context, json_object *params, struct fault 
 			"started by force from the members that are there: newer writes are lost");
 	/* How it went is in the status: a volume that failed to assemble was started all the same.
 	 */
-	volume_wait(context->host, name, options.wait_ms);
+	wait_started(context, name, options.wait_ms);
 	return rpc_view(context, name, true, fault);
 }
 
