@@ -309,13 +309,27 @@ struct act {
 	const struct pick *pick;
 };
 
+/* The slot may have been given to another device since it was picked. */
+static int
+has_its_slot(struct engine *engine, const struct pick *pick, struct fault *fault)
+{
+	struct pick now = *pick;
+	int code = pick_device(engine, &now, fault);
+
+	if (code == 0 && (now.slot != pick->slot || strcmp(now.label, pick->label) != 0))
+		code = fault_errno(fault, -ENOENT, "%s has just left the volume", pick->label);
+	return code;
+}
+
 static int
 fail_member(struct engine *engine, void *argument, struct fault *fault)
 {
 	const struct act *act = argument;
 	const char *label = act->pick->label;
-	int code = engine_fail(engine, act->pick->slot, fault->message);
+	int code = has_its_slot(engine, act->pick, fault);
 
+	if (code == 0)
+		code = engine_fail(engine, act->pick->slot, fault->message);
 	if (code == 0)
 		volume_note(act->host, LOG_WARNING, "failed by hand", act->name, label,
 			    "%s was failed by command", label);
@@ -468,8 +482,10 @@ readmit(struct engine *engine, void *argument, struct fault *fault)
 {
 	const struct act *act = argument;
 	const char *label = act->pick->label;
-	int code = engine_readmit(engine, act->pick->slot, fault->message);
+	int code = has_its_slot(engine, act->pick, fault);
 
+	if (code == 0)
+		code = engine_readmit(engine, act->pick->slot, fault->message);
 	if (code == 0)
 		volume_note(act->host, LOG_NOTICE, "readmitted", act->name, label,
 			    "%s may return, by command", label);
