@@ -189,6 +189,8 @@ class FakeTarget:
         self.rules: list[Rule] = []
         self.on_reset: Callable[[], None] = lambda: None  # before LOGICAL UNIT RESET is answered
         self.on_text: Callable[[Connection, int, bytes], None] = Connection.list_targets
+        # sends what is sent instead of each answer to a login: its tag, the answer
+        self.on_login: Callable[[Connection, int, bytes], None] | None = None
         self.commands: list[Command] = []
         self.isids: list[bytes] = []
         self.connections: list[Connection] = []
@@ -328,6 +330,15 @@ class Connection:
             except OSError:
                 pass
 
+    def last_words(self, *parts: bytes) -> None:
+        """These bytes and nothing behind them; what the other side still says is heard to its end."""
+        for part in parts:
+            self.peer.sendall(part)
+        self.peer.shutdown(socket.SHUT_WR)
+        while self.peer.recv(65536):
+            pass
+        raise EOFError
+
     def ping(self) -> None:
         self.target.pings_sent += 1
         header = self._header(0x20, FINAL, NO_TAG)
@@ -397,11 +408,14 @@ class Connection:
         answer = self._header(0x23, header[1] & 0x8F, tag)
         self.stat_sn += 1
         out = self.encode(answer[:8] + header[8:14] + b"\0\1" + answer[16:36] + struct.pack(">H10x", status), text)
+        if target.on_login is not None:
+            target.on_login(self, tag, out)
+            out = b""
         if target.login_instead:
             out = b""
         out += target.login_postscript(tag)
         step = 7 if target.login_pause_seconds else len(out)
-        for at in range(0, len(out), step):
+        for at in range(0, len(out), step or 1):
             threading.Event().wait(target.login_pause_seconds)
             self.peer.sendall(out[at : at + step])
         if header[1] & 0x83 == 0x83:  # on to the full-feature phase
