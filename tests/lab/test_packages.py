@@ -145,6 +145,7 @@ def test_each_package_has_what_it_is_for(packages):
     assert any(re.fullmatch(r"/usr/lib/[^/]+/tcmu-runner/handler_iraid\.so", path) for path in files["iraid"])
     assert any(path.endswith("/nbdkit-iraid-plugin.so") for path in files["iraid-nbdkit-plugin"])
     assert "/lib/systemd/system/iraid-exporter.service" in files["iraid-exporter"]
+    assert files["iraid"]["/usr/libexec/iraid/iraid-look"] == "-rwxr-xr-x"
     for folder in ("volumes", "secrets"):
         assert files["iraid"][f"/etc/iraid/{folder}/"] == "drwx------"
 

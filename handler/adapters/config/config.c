@@ -52,6 +52,12 @@ run_dir(void)
 }
 
 const char *
+libexec_dir(void)
+{
+	return folder_of("IRAID_LIBEXEC_DIR", IRAID_LIBEXEC);
+}
+
+const char *
 socket_path(void)
 {
 	return folder_of("IRAID_SOCKET", "/run/iraid/control.sock");

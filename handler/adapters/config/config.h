@@ -89,6 +89,7 @@ int volume_config_list(char (*names)[LAYOUT_NAME_MAX + 1], int max);
 const char *config_dir(void);	   /* IRAID_CONFIG_DIR or /etc/iraid */
 const char *state_dir(void);	   /* IRAID_STATE_DIR or /var/lib/iraid */
 const char *machine_id_path(void); /* IRAID_MACHINE_ID or /etc/machine-id */
+const char *libexec_dir(void);	   /* IRAID_LIBEXEC_DIR or /usr/libexec/iraid */
 const char *run_dir(void);	   /* IRAID_RUN_DIR or /run/iraid */
 const char *socket_path(void);	   /* IRAID_SOCKET or /run/iraid/control.sock */
 

@@ -4,7 +4,8 @@
  *   device.c               inspect, read, write
  *   discover.c             SendTargets, REPORT LUNS
  *   text.c                 text requests of a discovery, bounded
- *   signature.c            what libblkid finds on the LUN
+ *   signature.c            what libblkid finds on the LUN: its ends, copied
+ *   look.c                 iraid-look, which looks at them
  *   reservation.c          what this gateway left reserved
  *   member_format.c        a member's metadata: written, read, wiped
  */

@@ -55,6 +55,11 @@ def build_folder() -> Path:
     return Path(os.environ.get("IRAID_BUILD_DIR", ROOT / "build"))
 
 
+# Beside the programs that start it, also where no gateway is made; "installed" stands for no folder.
+if build_folder().is_dir():
+    os.environ.setdefault("IRAID_LIBEXEC_DIR", str(build_folder().resolve() / "handler/adapters"))
+
+
 def wait_until(found: Callable[[], Value | None], what: str, seconds: float = 20.0) -> Value:
     """Ask until the answer is true; the only way in which these tests wait for something."""
     deadline = time.monotonic() + seconds

@@ -52,9 +52,17 @@ class Runner:
                 stdout=output,
                 stderr=output,
                 start_new_session=True,
-                env=os.environ | {"LD_PRELOAD": preloaded()},
+                env=self._environment(),
             )
         self.wait_until_ready()
+
+    @staticmethod
+    def _environment() -> dict[str, str]:
+        """What was built is not where it will be installed."""
+        environment = os.environ | {"LD_PRELOAD": preloaded()}
+        if not INSTALLED:
+            environment["IRAID_LIBEXEC_DIR"] = str(handler_folder("iraid-look"))
+        return environment
 
     def wait_until_ready(self) -> None:
         bus = dbus.SystemBus(private=True)

@@ -77,6 +77,19 @@ def test_nothing_is_installed_that_is_in_no_package():
     assert installed and installed <= set(COMPONENTS.values())
 
 
+@pytest.mark.skipif(
+    not (BUILD / "handler/adapters/iraid-engine").exists(), reason="there is no build: run scripts/build"
+)
+def test_the_look_at_foreign_bytes_is_installed_where_it_is_looked_for():
+    """And what serves volumes has no libblkid in it."""
+    text = (BUILD / "handler/adapters/cmake_install.cmake").read_text()
+    installed = re.search(r'DESTINATION "\$\{CMAKE_INSTALL_PREFIX\}/(\S+)" .*/iraid-look"\)', text)[1]
+    engine = (BUILD / "handler/adapters/iraid-engine").read_bytes()
+    prefix = re.search(r'set\(CMAKE_INSTALL_PREFIX "(\S+)"\)', text)[1]
+    assert f"{prefix}/{installed}\0".encode() in engine
+    assert b"libblkid" not in engine
+
+
 def test_the_spec_has_the_same_packages():
     (components,) = re.findall(r"^for component in (.*); do$", SPEC, re.MULTILINE)
     packages = {"iraid"} | {f"iraid-{name}" for name in re.findall(r"^%package (\S+)$", SPEC, re.MULTILINE)}
