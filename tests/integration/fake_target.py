@@ -256,6 +256,8 @@ class FakeTarget:
             return Reply(data=struct.pack(">QI20x", blocks - 1, BLOCK_BYTES))
         if opcode == 0x25:
             return Reply(data=struct.pack(">II", blocks - 1, BLOCK_BYTES))
+        if opcode == 0xA0:  # REPORT LUNS: one, number 0
+            return Reply(data=struct.pack(">I4x8x", 8))
         if opcode == 0x1A:
             page = bytes([0x08, 0x12, 4 if self.write_cache else 0]) + bytes(17)
             return Reply(data=bytes([23, 0, 0x10 if self.fua else 0, 0]) + page)

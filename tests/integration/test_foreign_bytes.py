@@ -4,7 +4,9 @@ what could not be looked at is not overwritten.
 
 from __future__ import annotations
 
+import itertools
 import os
+import re
 import signal
 import struct
 import subprocess
@@ -16,10 +18,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fake_target import Command, FakeTarget, Reply
+from fake_target import ILLEGAL, Command, FakeTarget, Reply
 
 from iraid_dev.stack.farm import TargetFarm
-from iraid_dev.stack.private_gateway import Gateway, call, wait_until
+from iraid_dev.stack.private_gateway import Gateway, RpcError, call, wait_until
 
 pytestmark = pytest.mark.timeout(90)
 BUILD = Path(os.environ.get("IRAID_BUILD_DIR", Path(__file__).resolve().parents[2] / "build"))
@@ -27,6 +29,27 @@ LOOK = BUILD / "handler/adapters/iraid-look"
 LIMIT_SECONDS = 10  # of a look and all around it
 SECTOR = 512
 NOBODY = 65534
+
+# --- blocks that can't be ---
+
+
+@pytest.mark.parametrize("sixteen", [False, True], ids=["READ CAPACITY(10)", "READ CAPACITY(16)"])
+def test_blocks_of_no_use_are_an_error_and_no_more(gateway: Gateway, sixteen: bool) -> None:
+    """examine and discover say so, and the program that is asked lives on."""
+    for block_bytes, blocks in itertools.product(
+        (0, 1, 8, 16, 511, 513, 65536, 1 << 24, 1 << 31, (1 << 32) - 1), (0, 1, 0xFFFFFFFE, (1 << 64) - 1)
+    ):
+        with FakeTarget() as target:
+            ten = Reply(data=struct.pack(">II", blocks & 0xFFFFFFFF, block_bytes))
+            whole = Reply(data=struct.pack(">QI20x", blocks, block_bytes)) if sixteen else ILLEGAL
+            target.rules.append(lambda command, answers={0x9E: whole, 0x25: ten}: answers.get(command.opcode))  # type: ignore[misc]
+            with pytest.raises(RpcError) as refused:
+                call(gateway.socket, "examine", member=target.member)
+            assert refused.value.kind == "unfit" and re.search(r"blocks of \d+ bytes|is invalid", str(refused.value))
+            ((found,),) = [one["luns"] for one in call(gateway.socket, "discover", portal=target.portal)["targets"]]
+            assert re.search(r"blocks of \d+ bytes|is invalid", found["error"])
+            assert target.data_commands() == []
+
 
 # --- a partition table that wants 4 GiB ---
 
