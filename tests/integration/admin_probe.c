@@ -14,7 +14,7 @@
 #include "adapters/device/device.h"
 
 static struct iscsi_credentials credentials = { .initiator = "iqn.2026-01.org.iraid.test:admin" };
-static uint32_t timeout_ms = 5000;
+static struct admin_bounds bounds = { .timeout_ms = 5000 };
 
 static struct fault fault;
 
@@ -59,7 +59,7 @@ discover(const char *portal)
 	struct admin_target *targets;
 	int count;
 
-	if (!tell(admin_discover(portal, &credentials, timeout_ms, &targets, &count, &fault)))
+	if (!tell(admin_discover(portal, &credentials, &bounds, &targets, &count, &fault)))
 		return false;
 	for (int i = 0; i < count; i++) {
 		printf("target %s", targets[i].iqn);
@@ -78,7 +78,7 @@ luns(const char *member)
 	unsigned int found[64];
 	int count;
 
-	if (!tell(admin_luns(&address, &credentials, timeout_ms, found, 64, &count, &fault)))
+	if (!tell(admin_luns(&address, &credentials, &bounds, found, 64, &count, &fault)))
 		return false;
 	for (int i = 0; i < count; i++)
 		printf("lun %u\n", found[i]);
@@ -116,7 +116,7 @@ on_member(const char *action, char **words)
 	char signature[256];
 	bool ok = true;
 
-	if (!tell(admin_open(&address, &credentials, timeout_ms, &session, &device, &fault)))
+	if (!tell(admin_open(&address, &credentials, &bounds, &session, &device, &fault)))
 		return false;
 	if (strcmp(action, "open") == 0) {
 		show(&device, admin_negotiated(session));
@@ -139,7 +139,7 @@ main(int argc, char **argv)
 		const char *value = strchr(argv[i], '=') + 1;
 
 		if (strncmp(argv[i], "timeout_ms=", 11) == 0) {
-			timeout_ms = (uint32_t)strtoul(value, NULL, 0);
+			bounds.timeout_ms = (uint32_t)strtoul(value, NULL, 0);
 		} else if (iscsi_credentials_read(value, &credentials, &fault) != 0) {
 			fprintf(stderr, "%s: %s\n", value, fault.message);
 			return 2;

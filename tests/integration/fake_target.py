@@ -164,6 +164,7 @@ class FakeTarget:
         login_pause_seconds: float = 0.0,
         login_answer: bytes | None = None,
         login_postscript: Callable[[int], bytes] = lambda tag: b"",
+        host: str = "127.0.0.1",
     ) -> None:
         """r2t_bytes: how much each R2T asks for, over and over; none: all at once."""
         self.disk = bytearray(size_bytes)
@@ -194,11 +195,11 @@ class FakeTarget:
         self.commands: list[Command] = []
         self.isids: list[bytes] = []
         self.connections: list[Connection] = []
-        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.listener = socket.create_server((host, 0))
 
     @property
     def portal(self) -> str:
-        return f"127.0.0.1:{self.listener.getsockname()[1]}"
+        return "{}:{}".format(*self.listener.getsockname())
 
     @property
     def member(self) -> str:

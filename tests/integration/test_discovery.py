@@ -10,7 +10,7 @@ import pytest
 from fake_target import Connection, FakeTarget
 from test_iscsi_admin import LOGIN, UNREACHABLE, admin
 
-from iraid_dev.stack.private_gateway import Gateway, call
+from iraid_dev.stack.private_gateway import Gateway, RpcError, call
 
 pytestmark = pytest.mark.timeout(60)
 CONTINUES = 0x40
@@ -129,3 +129,94 @@ def test_what_a_portal_says_is_text_on_the_control_socket(gateway: Gateway) -> N
         targets = call(gateway.socket, "discover", portal=target.portal)["targets"]
     assert [one["iqn"] for one in targets] == ["iqn.a:1"]
     assert all(text.isascii() and text.isprintable() for one in targets for text in one["portals"])
+
+
+# Where it looks
+
+
+def names(*targets: tuple[str, list[str]]) -> Callable[[Connection, int, bytes], None]:
+    """SendTargets: these targets on these portals."""
+    text = "".join(
+        f"TargetName={iqn}\0" + "".join(f"TargetAddress={at},1\0" for at in portals) for iqn, portals in targets
+    )
+    return lambda peer, tag, _: peer.text(tag, text.encode())
+
+
+def seen(gateway: Gateway, target: FakeTarget, **more: bool) -> dict[str, tuple[int, str | None]]:
+    """How many LUNs were looked at, and why not."""
+    found = call(gateway.socket, "discover", portal=target.portal, **more)["targets"]
+    return {one["iqn"]: (len(one["luns"]), one.get("skipped") or one.get("error")) for one in found}
+
+
+def test_only_the_host_that_was_asked_is_looked_at(gateway: Gateway) -> None:
+    with FakeTarget() as target, FakeTarget(host="127.0.0.2") as other:
+        here, there = target.portal, other.portal
+        port = here.split(":")[1]
+        target.on_text = names(
+            ("iqn.a:asked", [here]), ("iqn.a:other", [there]), ("iqn.a:both", [there, here]), ("iqn.a:none", []),
+            ("iqn.a:many", [there] * 12 + [here]), ("iqn.a:odd", [f"[127.0.0.1]evil:{port}", f"127.0.0.1:{port}.evil:1"]),
+            ("iqn.a:name", [f"no-such-host.invalid:{port}"]), ("iqn.a:mapped", [f"[::ffff:127.0.0.2]:{port}"]),
+            ("iqn.a:hex", [f"0x7f.1:{port}"]), ("iqn.a:any", [f"0.0.0.0:{port}"]),
+        )  # fmt: skip
+        away = (0, "other hosts")
+        assert seen(gateway, target) == {
+            "iqn.a:asked": (1, None), "iqn.a:other": away, "iqn.a:both": (1, None), "iqn.a:none": (1, None),
+            "iqn.a:many": (1, None), "iqn.a:odd": away, "iqn.a:name": away, "iqn.a:mapped": away, "iqn.a:hex": (1, None),
+            "iqn.a:any": away,
+        }  # fmt: skip
+        assert not other.connections
+        target.on_text = names(("iqn.a:other", [there]), ("iqn.a:both", [there, here]))
+        assert seen(gateway, target, all_portals=True) == {"iqn.a:other": (1, None), "iqn.a:both": (1, None)}
+        assert other.connections
+        said = gateway.must("discover", here).out
+        assert there in said and f"iraid discover --all-portals {here}" in said
+        assert "--all-portals" not in gateway.must("discover", "--all-portals", here).out
+
+
+def test_a_host_that_was_asked_by_its_name_is_the_same_by_its_addresses(gateway: Gateway) -> None:
+    with FakeTarget() as target:
+        port = target.portal.split(":")[1]
+        target.on_text = names(("iqn.a:1", [target.portal]), ("iqn.a:2", [f"LOCALHOST:{port}"]))
+        found = call(gateway.socket, "discover", portal=f"localhost:{port}")["targets"]
+        assert [len(one["luns"]) for one in found] == [1, 1]
+
+
+@pytest.mark.parametrize("of", ["discovery", "target"])
+def test_a_redirection_leads_to_no_other_host(gateway: Gateway, of: str) -> None:
+    with FakeTarget() as target, FakeTarget(host="127.0.0.2") as other:
+
+        def ask(**more: bool) -> object:
+            target.redirect = None
+            if of == "discovery":
+                target.redirect = other.portal
+            else:
+                target.on_text = lambda peer, tag, _: (
+                    setattr(target, "redirect", other.portal), peer.list_targets(tag, b""),
+                )  # fmt: skip
+            return seen(gateway, target, **more)
+
+        if of == "discovery":
+            with pytest.raises(RpcError, match=f"another host, {other.portal}"):
+                ask()
+        else:
+            ((count, why),) = ask().values()  # type: ignore[attr-defined]
+            assert count == 0 and f"another host, {other.portal}" in why
+        assert not other.connections
+        assert ask(all_portals=True) and other.connections
+
+
+@pytest.mark.long
+@pytest.mark.timeout(150)
+def test_a_discovery_of_many_targets_that_hang_ends_in_time(gateway: Gateway) -> None:
+    """4,000 of them, 10 s each."""
+    with FakeTarget() as target:
+        begun = time.monotonic()
+
+        def answer(peer: Connection, tag: int, text: bytes) -> None:
+            target.login_instead = True
+            names(*((f"iqn.a:{number}", [target.portal]) for number in range(4000)))(peer, tag, text)
+
+        target.on_text = answer
+        found = seen(gateway, target)
+        assert 55 < time.monotonic() - begun < 75
+        assert len(found) == 4000 and list(found.values()).count((0, "time")) > 3990

@@ -49,16 +49,16 @@ set_limits(struct admin_session *session)
 
 bool
 admin_open(const struct member_address *address, const struct iscsi_credentials *credentials,
-	   uint32_t timeout_ms, struct admin_session **out, struct scsi_device *device,
-	   struct fault *fault)
+	   const struct admin_bounds *bounds, struct admin_session **out,
+	   struct scsi_device *device, struct fault *fault)
 {
 	struct sigpipe_guard guard;
 	bool good;
 
 	memset(device, 0, sizeof(*device));
 	sigpipe_begin(&guard);
-	good = admin_connect(address->portal, address->iqn, address->lun, credentials, timeout_ms,
-			     out, fault);
+	good = admin_connect(address->portal, address->iqn, address->lun, credentials, bounds, out,
+			     fault);
 	if (good && inspect(*out, fault)) {
 		set_limits(*out);
 		*device = (*out)->device;

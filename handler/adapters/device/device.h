@@ -1,5 +1,5 @@
 /* device/device.h - blocking iSCSI for commands of an administrator: discover, inspect, and raw I/O
- * for formatting and examining.  Every call is bounded by timeout_ms; false: with the fault.  Never
+ * for formatting and examining.  Every call is bounded by its timeout; false: with the fault.  Never
  * used on a reactor's thread.
  */
 #ifndef IRAID_ISCSI_ADMIN_H
@@ -13,10 +13,16 @@
 
 struct admin_session;
 
+struct admin_bounds {
+	uint32_t timeout_ms; /* of each call */
+	uint64_t end_ms;     /* of all calls on the session, as monotonic_ms(); 0: none */
+	bool one_host;	     /* the login is not redirected to another host */
+};
+
 /* Log in and inspect.  When true *out is a session to be closed. */
 bool admin_open(const struct member_address *address, const struct iscsi_credentials *credentials,
-		uint32_t timeout_ms, struct admin_session **out, struct scsi_device *device,
-		struct fault *fault);
+		const struct admin_bounds *bounds, struct admin_session **out,
+		struct scsi_device *device, struct fault *fault);
 void admin_close(struct admin_session *session);
 const struct iscsi_negotiated *admin_negotiated(const struct admin_session *session);
 bool admin_read(struct admin_session *session, uint64_t offset_bytes, void *buffer, size_t length,
@@ -33,15 +39,17 @@ admin_signature(struct admin_session *session, char *out, size_t out_size, struc
 
 struct admin_target {
 	char iqn[224];
-	char portals[8][280];
+	char portals[8][PORTAL_MAX];
 	int portal_count;
+	int near; /* of portals[], on the host that was asked, best the one asked; -1: none is */
 };
 /* SendTargets.  *out is malloc'ed, *count entries. */
-bool
-admin_discover(const char *portal, const struct iscsi_credentials *credentials, uint32_t timeout_ms,
-	       struct admin_target **out, int *count, struct fault *fault);
+bool admin_discover(const char *portal, const struct iscsi_credentials *credentials,
+		    const struct admin_bounds *bounds, struct admin_target **out, int *count,
+		    struct fault *fault);
 /* REPORT LUNS of one target; luns[0 .. *count), at most max. */
 bool admin_luns(const struct member_address *target, const struct iscsi_credentials *credentials,
-		uint32_t timeout_ms, unsigned int *luns, int max, int *count, struct fault *fault);
+		const struct admin_bounds *bounds, unsigned int *luns, int max, int *count,
+		struct fault *fault);
 
 #endif

@@ -31,20 +31,32 @@ add_target(struct discovery *discovery, const char *name)
 	}
 	target = &discovery->targets[discovery->count++];
 	memset(target, 0, sizeof(*target));
+	target->near = -1;
 	snprintf(target->iqn, sizeof(target->iqn), "%s", name);
 	return true;
 }
 
+/* Where there are too many of them, one that can be asked is kept. */
 static void
-add_portal(struct admin_target *target, const char *address)
+add_portal(const struct admin_session *session, struct admin_target *target, const char *address)
 {
-	char *out;
+	const int room = sizeof(target->portals) / sizeof(target->portals[0]);
+	char portal[sizeof(target->portals[0])];
+	enum nearness nearness;
+	int at = target->portal_count;
 
-	if (target->portal_count == sizeof(target->portals) / sizeof(target->portals[0]))
+	snprintf(portal, sizeof(portal), "%s", address);
+	portal[strcspn(portal, ",")] = '\0'; /* the portal group */
+	nearness = admin_nearness(session, portal);
+	if (at == room && (nearness == ANOTHER_HOST || target->near >= 0))
 		return;
-	out = target->portals[target->portal_count++];
-	snprintf(out, sizeof(target->portals[0]), "%s", address);
-	out[strcspn(out, ",")] = '\0'; /* the portal group */
+	if (at == room)
+		at--;
+	else
+		target->portal_count++;
+	memcpy(target->portals[at], portal, sizeof(portal));
+	if (nearness == SAME_PORTAL || (nearness == SAME_HOST && target->near < 0))
+		target->near = at;
 }
 
 static const char *
@@ -57,7 +69,8 @@ value_of(const char *text, const char *key)
 
 /* TargetName, then its addresses, and again.  0, or -errno. */
 static int
-read_targets(struct discovery *discovery, const char *text, size_t length)
+read_targets(const struct admin_session *session, struct discovery *discovery, const char *text,
+	     size_t length)
 {
 	for (size_t at = 0; at < length; at += strlen(text + at) + 1) {
 		const char *name = value_of(text + at, "TargetName="),
@@ -70,7 +83,7 @@ read_targets(struct discovery *discovery, const char *text, size_t length)
 		if (address != NULL && discovery->count == 0)
 			return -EPROTO;
 		if (address != NULL)
-			add_portal(&discovery->targets[discovery->count - 1], address);
+			add_portal(session, &discovery->targets[discovery->count - 1], address);
 	}
 	return 0;
 }
@@ -83,7 +96,7 @@ discover(struct admin_session *session, struct discovery *discovery, struct faul
 	int error = admin_text_ask(session, "SendTargets=All", &text, &length);
 
 	if (error == 0)
-		error = read_targets(discovery, text, length);
+		error = read_targets(session, discovery, text, length);
 	free(text);
 	switch (error) {
 	case 0:
@@ -102,8 +115,9 @@ discover(struct admin_session *session, struct discovery *discovery, struct faul
 }
 
 bool
-admin_discover(const char *portal, const struct iscsi_credentials *credentials, uint32_t timeout_ms,
-	       struct admin_target **out, int *count, struct fault *fault)
+admin_discover(const char *portal, const struct iscsi_credentials *credentials,
+	       const struct admin_bounds *bounds, struct admin_target **out, int *count,
+	       struct fault *fault)
 {
 	struct discovery discovery = { .targets = NULL };
 	struct admin_session *session;
@@ -113,7 +127,7 @@ admin_discover(const char *portal, const struct iscsi_credentials *credentials, 
 	*out = NULL;
 	*count = 0;
 	sigpipe_begin(&guard);
-	good = admin_connect(portal, NULL, 0, credentials, timeout_ms, &session, fault);
+	good = admin_connect(portal, NULL, 0, credentials, bounds, &session, fault);
 	if (good) {
 		good = discover(session, &discovery, fault);
 		admin_close(session);
@@ -149,7 +163,8 @@ report_luns(struct admin_session *session, unsigned int *luns, int max, int *cou
 
 bool
 admin_luns(const struct member_address *target, const struct iscsi_credentials *credentials,
-	   uint32_t timeout_ms, unsigned int *luns, int max, int *count, struct fault *fault)
+	   const struct admin_bounds *bounds, unsigned int *luns, int max, int *count,
+	   struct fault *fault)
 {
 	struct admin_session *session;
 	struct sigpipe_guard guard;
@@ -157,8 +172,7 @@ admin_luns(const struct member_address *target, const struct iscsi_credentials *
 
 	*count = 0;
 	sigpipe_begin(&guard);
-	good = admin_connect(target->portal, target->iqn, 0, credentials, timeout_ms, &session,
-			     fault);
+	good = admin_connect(target->portal, target->iqn, 0, credentials, bounds, &session, fault);
 	if (good) {
 		good = report_luns(session, luns, max, count, fault);
 		admin_close(session);

@@ -15,6 +15,7 @@
 #include <signal.h>
 #include "device.h"
 #include "adapters/base/reactor.h"
+#include "adapters/base/resolver.h"
 #include "adapters/iscsi/connection.h"
 #include "adapters/iscsi/login.h"
 #include "adapters/iscsi/scsi.h"
@@ -28,8 +29,10 @@ struct admin_session {
 	struct member_address address;	      /* iqn empty: a discovery session */
 	struct iscsi_credentials credentials; /* without the secret */
 	bool chap;
-	uint32_t timeout_ms;
-	uint64_t deadline_ms; /* of the call under way */
+	struct admin_bounds bounds;
+	struct resolved asked; /* addresses of the portal that was asked for */
+	uint32_t limit_ms;     /* of the call under way */
+	uint64_t deadline_ms;
 	struct iscsi_login login;
 	struct scsi_device device;
 	uint32_t transfer_bytes_max, write_bytes_max;
@@ -52,8 +55,11 @@ void sigpipe_end(const struct sigpipe_guard *guard);
 
 /* Connected and logged in, nothing else.  iqn NULL: discovery.  *out is set when true only. */
 bool admin_connect(const char *portal, const char *iqn, unsigned int lun,
-		   const struct iscsi_credentials *credentials, uint32_t timeout_ms,
+		   const struct iscsi_credentials *credentials, const struct admin_bounds *bounds,
 		   struct admin_session **out, struct fault *fault);
+/* Of an address that the target tells: names that were not asked for are not looked up. */
+enum nearness { ANOTHER_HOST, SAME_HOST, SAME_PORTAL };
+enum nearness admin_nearness(const struct admin_session *session, const char *portal);
 /* Start the time limit of a public call on a session. */
 void admin_start_clock(struct admin_session *session);
 /* Run session->request.  Unit attentions are repeated, and NOT READY and BUSY until the time is

@@ -62,12 +62,13 @@ device_open(const struct device_address *device, const struct iscsi_credentials 
 	    uint32_t timeout_ms, struct admin_session **out, struct scsi_device *found,
 	    struct fault *fault)
 {
+	const struct admin_bounds bounds = { .timeout_ms = timeout_ms };
 	struct member_address address = device->address;
-	bool good = admin_open(&address, credentials, timeout_ms, out, found, fault);
+	bool good = admin_open(&address, credentials, &bounds, out, found, fault);
 
 	for (int i = 0; i < device->more && !good && fault->code == FAULT_UNREACHABLE; i++) {
 		memcpy(address.portal, device->more_portals[i], sizeof(address.portal));
-		good = admin_open(&address, credentials, timeout_ms, out, found, fault);
+		good = admin_open(&address, credentials, &bounds, out, found, fault);
 	}
 	return good;
 }

@@ -12,12 +12,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
-
-#include "adapters/base/resolver.h"
 
 #define REDIRECTS_MAX 3
 
@@ -68,7 +67,7 @@ timed_out(const struct admin_session *session, const char *name, struct fault *f
 	return fault_set(fault, FAULT_UNREACHABLE,
 			 "check the address, the target, and firewalls that drop packets",
 			 "%s: no answer within %u ms, in %s", admin_label(session, label),
-			 session->timeout_ms, name);
+			 session->limit_ms, name);
 }
 
 static bool
@@ -104,7 +103,12 @@ admin_ended(const struct admin_session *session, int error, const char *name, st
 void
 admin_start_clock(struct admin_session *session)
 {
-	session->deadline_ms = monotonic_ms() + session->timeout_ms;
+	const uint64_t now = monotonic_ms(), end_ms = session->bounds.end_ms;
+
+	session->limit_ms = session->bounds.timeout_ms;
+	if (end_ms != 0 && now + session->limit_ms > end_ms)
+		session->limit_ms = end_ms > now ? (uint32_t)(end_ms - now) : 0;
+	session->deadline_ms = now + session->limit_ms;
 }
 
 static int
@@ -293,6 +297,8 @@ connect_portal(struct admin_session *session, const struct iscsi_credentials *cr
 		return fault_set(fault, FAULT_UNREACHABLE,
 				 "check the host name, or give an address", "portal %s: %s", portal,
 				 resolved.fault.message);
+	if (session->asked.count == 0)
+		session->asked = resolved;
 	for (int i = 0; i < resolved.count; i++) {
 		if (!make_context(session, credentials, fault))
 			return false;
@@ -305,6 +311,46 @@ connect_portal(struct admin_session *session, const struct iscsi_credentials *cr
 			return true;
 	}
 	return no_connection(session, -error, fault);
+}
+
+static size_t
+host_bytes(const char *portal)
+{
+	const char *colon = strchr(portal, ':');
+	size_t bracket = strcspn(portal, "]");
+
+	if (portal[0] == '[' && portal[bracket] == ']' &&
+	    (portal[bracket + 1] == '\0' || portal[bracket + 1] == ':'))
+		return bracket + 1;
+	return colon != NULL && strchr(colon + 1, ':') == NULL ? (size_t)(colon - portal)
+							       : strlen(portal);
+}
+
+static bool
+same_host(const char *a, const char *b)
+{
+	return host_bytes(a) == host_bytes(b) && strncasecmp(a, b, host_bytes(a)) == 0;
+}
+
+enum nearness
+admin_nearness(const struct admin_session *session, const char *portal)
+{
+	enum nearness best = ANOTHER_HOST;
+	struct resolved numeric;
+
+	if (strcasecmp(portal, session->address.portal) == 0)
+		return SAME_PORTAL;
+	if (same_host(portal, session->address.portal))
+		best = SAME_HOST;
+	if (!resolver_numeric(portal, &numeric))
+		return best;
+	for (int i = 0; i < session->asked.count && best != SAME_PORTAL; i++) {
+		if (strcmp(numeric.portals[0], session->asked.portals[i]) == 0)
+			best = SAME_PORTAL;
+		else if (same_host(numeric.portals[0], session->asked.portals[i]))
+			best = SAME_HOST;
+	}
+	return best;
 }
 
 /* The socket is ours, and libiscsi's context not needed any more. */
@@ -368,6 +414,11 @@ connect_and_log_in(struct admin_session *session, const struct iscsi_credentials
 			return true;
 		snprintf(portal, sizeof(portal), "%s", iscsi_get_target_address(session->context));
 		portal[strcspn(portal, ",")] = '\0';
+		if (session->bounds.one_host && admin_nearness(session, portal) == ANOTHER_HOST)
+			return fault_set(fault, FAULT_LOGIN,
+					 "give --all-portals to follow it there",
+					 "portal %s redirects the login to another host, %s",
+					 session->address.portal, portal);
 	}
 	return fault_set(fault, FAULT_LOGIN, "check the target's configuration of redirections",
 			 "portal %s redirects logins from portal to portal without end",
@@ -389,7 +440,7 @@ admin_free(struct admin_session *session)
 
 bool
 admin_connect(const char *portal, const char *iqn, unsigned int lun,
-	      const struct iscsi_credentials *credentials, uint32_t timeout_ms,
+	      const struct iscsi_credentials *credentials, const struct admin_bounds *bounds,
 	      struct admin_session **out, struct fault *fault)
 {
 	struct admin_session *session = calloc(1, sizeof(*session));
@@ -404,7 +455,7 @@ admin_connect(const char *portal, const char *iqn, unsigned int lun,
 	session->credentials = *credentials;
 	explicit_bzero(session->credentials.secret, sizeof(session->credentials.secret));
 	session->chap = credentials->user[0] != '\0';
-	session->timeout_ms = timeout_ms;
+	session->bounds = *bounds;
 	admin_start_clock(session);
 	if (!connect_and_log_in(session, credentials, fault)) {
 		admin_free(session);

@@ -4,12 +4,14 @@
 #include <string.h>
 #include <uuid/uuid.h>
 
+#include "adapters/base/reactor.h"
 #include "adapters/device/member_format.h"
 #include "rpc.h"
 #include "inspect.h"
 
 #define TIMEOUT_MS 10000
 #define LUNS_MAX 256
+#define DISCOVER_MS 60000
 
 /* --- how a session was negotiated --- */
 
@@ -156,16 +158,44 @@ holds_superblock_areas(const struct scsi_device *device)
 	return device->device_type == 0 && device->capacity_bytes >= LAYOUT_ALIGN_BYTES;
 }
 
-static json_object *
-lun_json(const struct member_address *address, const struct iscsi_credentials *credentials)
+/* A portal may name thousands of targets on as many hosts, and none of these may answer.  So a
+ * discovery has an end, and nobody is asked who was not named by the administrator: no connection
+ * to another host, no login there that tells a hash of the secret, no look at its name.
+ */
+struct looking {
+	const char *asked;
+	const struct iscsi_credentials *credentials;
+	bool all_portals;
+	uint64_t end_ms;
+};
+
+static bool
+time_left(const struct looking *looking)
 {
+	return monotonic_ms() < looking->end_ms;
+}
+
+static struct admin_bounds
+bounds_of(const struct looking *looking)
+{
+	return (struct admin_bounds){
+		.timeout_ms = TIMEOUT_MS,
+		.end_ms = looking->end_ms,
+		.one_host = !looking->all_portals,
+	};
+}
+
+static json_object *
+lun_json(const struct member_address *address, const struct looking *looking)
+{
+	const struct admin_bounds bounds = bounds_of(looking);
 	json_object *object = json_object_new_object();
 	struct superblock_copies *copies = malloc(sizeof(*copies));
 	struct admin_session *session = NULL;
 	struct scsi_device device;
 	char signature[128] = "";
 	struct fault fault;
-	bool good = admin_open(address, credentials, TIMEOUT_MS, &session, &device, &fault);
+	bool good = admin_open(address, looking->credentials, &bounds, &session, &device, &fault);
 
 	rpc_put_number(object, "lun", address->lun);
 	if (good) {
@@ -183,43 +213,82 @@ lun_json(const struct member_address *address, const struct iscsi_credentials *c
 	return object;
 }
 
-/* The portal that was asked, where the target is on it; it is known to be reachable. */
+/* NULL: none that is asked. */
 static const char *
-choose_portal(const struct admin_target *target, const char *asked)
+choose_portal(const struct admin_target *target, const struct looking *looking)
 {
-	for (int i = 0; i < target->portal_count; i++) {
-		if (strcmp(target->portals[i], asked) == 0)
-			return asked;
+	if (target->portal_count == 0)
+		return looking->asked;
+	if (target->near >= 0)
+		return target->portals[target->near];
+	return looking->all_portals ? target->portals[0] : NULL;
+}
+
+/* *skipped becomes why not all was looked at, or stays. */
+static json_object *
+luns_json(const struct admin_target *target, const struct looking *looking, const char **skipped,
+	  struct fault *fault)
+{
+	const struct admin_bounds bounds = bounds_of(looking);
+	const char *portal = choose_portal(target, looking);
+	json_object *list = json_object_new_array();
+	struct member_address address = { 0 };
+	unsigned int luns[LUNS_MAX];
+	int count = 0;
+
+	if (portal == NULL || !time_left(looking)) {
+		*skipped = portal == NULL ? "other hosts" : "time";
+		return list;
 	}
-	return target->portal_count > 0 ? target->portals[0] : asked;
+	snprintf(address.portal, sizeof(address.portal), "%s", portal);
+	snprintf(address.iqn, sizeof(address.iqn), "%s", target->iqn);
+	admin_luns(&address, looking->credentials, &bounds, luns, LUNS_MAX, &count, fault);
+	for (int i = 0; i < count && *skipped == NULL; i++) {
+		address.lun = luns[i];
+		if (time_left(looking))
+			json_object_array_add(list, lun_json(&address, looking));
+		else
+			*skipped = "time";
+	}
+	return list;
 }
 
 static json_object *
-target_json(const struct admin_target *target, const char *asked,
-	    const struct iscsi_credentials *credentials)
+target_json(const struct admin_target *target, const struct looking *looking)
 {
-	json_object *object = json_object_new_object();
-	json_object *portals = json_object_new_array(), *list = json_object_new_array();
-	struct member_address address = { 0 };
-	unsigned int luns[LUNS_MAX];
-	struct fault fault;
-	int count = 0;
-	bool good;
+	json_object *object = json_object_new_object(), *portals = json_object_new_array();
+	struct fault fault = FAULT_NONE;
+	const char *skipped = NULL;
 
 	rpc_put_text(object, "iqn", target->iqn);
 	for (int i = 0; i < target->portal_count; i++)
 		json_object_array_add(portals, rpc_text(target->portals[i]));
 	json_object_object_add(object, "portals", portals);
-	snprintf(address.portal, sizeof(address.portal), "%s", choose_portal(target, asked));
-	snprintf(address.iqn, sizeof(address.iqn), "%s", target->iqn);
-	good = admin_luns(&address, credentials, TIMEOUT_MS, luns, LUNS_MAX, &count, &fault);
-	for (int i = 0; i < count && good; i++) {
-		address.lun = luns[i];
-		json_object_array_add(list, lun_json(&address, credentials));
-	}
-	json_object_object_add(object, "luns", list);
-	if (!good)
+	json_object_object_add(object, "luns", luns_json(target, looking, &skipped, &fault));
+	if (fault.code != 0)
 		rpc_put_text(object, "error", fault.message);
+	if (skipped != NULL)
+		rpc_put_text(object, "skipped", skipped);
+	return object;
+}
+
+static json_object *
+targets_json(const struct looking *looking, struct fault *fault)
+{
+	const struct admin_bounds bounds = bounds_of(looking);
+	json_object *object = json_object_new_object(), *list = json_object_new_array();
+	struct admin_target *targets = NULL;
+	int count = 0;
+
+	json_object_object_add(object, "targets", list);
+	if (!admin_discover(looking->asked, looking->credentials, &bounds, &targets, &count,
+			    fault)) {
+		json_object_put(object);
+		return NULL;
+	}
+	for (int i = 0; i < count; i++)
+		json_object_array_add(list, target_json(&targets[i], looking));
+	free(targets);
 	return object;
 }
 
@@ -227,13 +296,13 @@ json_object *
 rpc_discover(struct rpc_context *context, json_object *params, struct fault *fault)
 {
 	struct iscsi_credentials credentials;
-	struct admin_target *targets = NULL;
+	struct looking looking = { .credentials = &credentials };
 	struct member_address address;
-	char portal[280], whole[320];
-	json_object *object = NULL, *list;
-	int count = 0;
+	char portal[PORTAL_MAX], whole[320];
+	json_object *object;
 
 	if (!rpc_take_text(params, "portal", true, portal, sizeof(portal), fault) ||
+	    !rpc_take_bool(params, "all_portals", &looking.all_portals, fault) ||
 	    !rpc_take_credentials(params, &credentials, fault))
 		return NULL;
 	/* The member parser knows what a portal is; it wants a target behind it. */
@@ -243,15 +312,9 @@ rpc_discover(struct rpc_context *context, json_object *params, struct fault *fau
 			  "portal \"%s\": %s", portal, fault->message);
 		return NULL;
 	}
-	if (admin_discover(address.portal, &credentials, TIMEOUT_MS, &targets, &count, fault)) {
-		object = json_object_new_object();
-		list = json_object_new_array();
-		for (int i = 0; i < count; i++)
-			json_object_array_add(list, target_json(&targets[i], address.portal,
-								&credentials));
-		json_object_object_add(object, "targets", list);
-	}
-	free(targets);
+	looking.asked = address.portal;
+	looking.end_ms = monotonic_ms() + DISCOVER_MS;
+	object = targets_json(&looking, fault);
 	explicit_bzero(&credentials, sizeof(credentials));
 	return object;
 }

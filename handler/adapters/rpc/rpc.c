@@ -66,7 +66,7 @@ static const struct rpc_method methods[] = {
 	{ "lost.accept", rpc_lost_accept, { "name", "offset_bytes", "length_bytes", NULL }, WORKS },
 	{ "events", rpc_events, { "name", "after", "wait_seconds", "max", NULL }, READS },
 	{ "config.reload", rpc_config_reload, { "name", NULL }, WORKS },
-	{ "discover", rpc_discover, { "portal", "chap_file", "initiator", NULL }, WORKS },
+	{ "discover", rpc_discover, { "portal", "all_portals", "chap_file", "initiator", NULL }, WORKS },
 	{ "examine", rpc_examine, { "member", "chap_file", "initiator", NULL }, WORKS },
 };
 /* clang-format on */

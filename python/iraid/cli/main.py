@@ -275,13 +275,23 @@ def _shared_spares(client: Client, quiet: bool) -> list[model.Spare]:
 
 @command(
     click.argument("portal"),
+    click.option("--all-portals", is_flag=True, help="Also log in to other hosts that the portal names."),
     CHAP_FILE,
     INITIATOR,
     examples="iraid discover 10.0.0.1\niraid discover [fd00::1]:3260 --json",
 )
-def discover(client: Client, report: Report | None, portal: str, chap_file: Path | None, initiator: str | None) -> None:
+def discover(
+    client: Client,
+    report: Report | None,
+    portal: str,
+    all_portals: bool,
+    chap_file: Path | None,
+    initiator: str | None,
+) -> None:
     """Show the targets and LUNs of a portal, and what each LUN holds."""
-    found = client.discover(portal=portal, chap_file=absolute(chap_file), initiator=initiator)
+    found = client.discover(
+        portal=portal, all_portals=all_portals or None, chap_file=absolute(chap_file), initiator=initiator
+    )
     if report is None:
         return print_json({"portal": portal, **model.to_json(found)})
     report.discovery(portal, found)

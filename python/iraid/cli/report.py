@@ -326,14 +326,22 @@ class Report:
             return
         rows: list[list[Any]] = []
         for target in discovery.targets:
-            if target.error or not target.luns:
-                rows.append([target.iqn, "-", "-", "-", "-", target.error or "no LUNs"])
+            if target.error or target.skipped or not target.luns:
+                rows.append([target.iqn, "-", "-", "-", "-", target.error or _skipped(target) or "no LUNs"])
             for lun in target.luns:
                 disk = f"{lun.vendor} {lun.product}".strip() or "-"
                 rows.append([target.iqn, lun.lun, _size(lun.size_bytes), lun.block_bytes or "-", disk, _lun_use(lun)])
         self.table(["TARGET", "LUN", "SIZE", "BLOCK", "DISK", "HOLDS"], rows, right=(1, 2, 3), wide=(0, 4, 5))
         self.line()
         self.line(f"To name one of them as a member, write {portal}/IQN/LUN.")
+        reasons = {target.skipped for target in discovery.targets}
+        if "other hosts" in reasons:
+            self.line(
+                "Targets on other hosts were not looked at: ask those hosts, or 'iraid discover --all-portals "
+                f"{portal}' if you trust what this portal says."
+            )
+        if "time" in reasons:
+            self.line("The time was over before all were looked at: 'iraid examine MEMBER' looks at one of them.")
 
     def examination(self, seen: model.Examination) -> None:
         device = seen.device
@@ -359,6 +367,12 @@ class Report:
             return
         rows = [[name, _flat_value(value)] for name, value in seen.superblock.items()]
         self.table(["SUPERBLOCK", "VALUE"], rows, wide=(1,))
+
+
+def _skipped(target: model.Target) -> str | None:
+    if target.skipped == "other hosts":
+        return f"not looked at: it is on {', '.join(target.portals)}"
+    return "not looked at, or not all: the time was over" if target.skipped else None
 
 
 def _state(state: str, short: bool = False) -> Styled:
@@ -499,6 +513,8 @@ def _buffers(memory: model.Memory) -> str | None:
 
 
 def _lun_use(lun: model.Lun) -> str:
+    if lun.error:
+        return lun.error
     access = "" if lun.writable else " (read-only)"
     return (lun.signature or "nothing known") + access
 

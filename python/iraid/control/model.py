@@ -347,6 +347,7 @@ class Lun:
     block_bytes: int = 0
     writable: bool = True
     signature: str | None = None
+    error: str | None = None  # it could not be looked at
 
 
 @dataclass
@@ -355,6 +356,7 @@ class Target:
     portals: list[str] = field(default_factory=list)
     luns: list[Lun] = field(default_factory=list)
     error: str | None = None
+    skipped: str | None = None  # "other hosts", "time"
 
 
 @dataclass

@@ -119,6 +119,8 @@ def test_stop_discover_examine_send_their_parameters(iraid):
     assert iraid({"volume.stop": {}}, "stop", "v0").calls == [("volume.stop", {"name": "v0"})]
     found = iraid({"discover": {"targets": []}}, "discover", "10.0.0.1", "--initiator", TARGET_IQN)
     assert found.calls == [("discover", {"portal": "10.0.0.1", "initiator": TARGET_IQN})]
+    found = iraid({"discover": {"targets": []}}, "discover", "--all-portals", "10.0.0.1")
+    assert found.calls == [("discover", {"portal": "10.0.0.1", "all_portals": True})]
     seen = iraid({"examine": lambda p: {"member": p["member"]}}, "examine", *MEMBERS[:2])
     assert seen.calls == [("examine", {"member": m}) for m in MEMBERS[:2]]
 
@@ -309,6 +311,7 @@ def test_json_has_the_same_keys_when_the_handler_says_less_or_more(iraid):
                         "iqn": TARGET_IQN,
                         "portals": [],
                         "error": None,
+                        "skipped": None,
                         "luns": [
                             {
                                 "lun": 0,
@@ -319,6 +322,7 @@ def test_json_has_the_same_keys_when_the_handler_says_less_or_more(iraid):
                                 "block_bytes": 0,
                                 "writable": True,
                                 "signature": None,
+                                "error": None,
                             }
                         ],
                     }

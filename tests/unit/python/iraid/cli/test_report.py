@@ -352,6 +352,27 @@ def test_discovery_shows_luns_errors_and_how_members_are_named():
         assert words in text
 
 
+def test_a_lun_that_could_not_be_looked_at_is_not_taken_for_an_empty_one():
+    luns = [{"lun": 0, "error": "blocks of 8 bytes: only 512 and 4096 can be used"}, {"lun": 1}]
+    found = model.read(model.Discovery, {"targets": [{"iqn": "iqn.2026-01.org.example:a", "luns": luns}]})
+    text = shown(io.StringIO(), lambda report: report.discovery("10.0.0.1", found))
+    assert "blocks of 8 bytes" in text and text.count("nothing known") == 1
+
+
+def test_discovery_says_what_was_not_looked_at_and_how_to():
+    away = {"iqn": "iqn.2026-01.org.example:a", "portals": ["10.9.9.9:3260"], "luns": [], "skipped": "other hosts"}
+    late = {"iqn": "iqn.2026-01.org.example:b", "portals": ["10.0.0.1:3260"], "luns": [], "skipped": "time"}
+
+    def said(*targets: dict) -> str:
+        found = model.read(model.Discovery, {"targets": list(targets)})
+        return shown(io.StringIO(), lambda report: report.discovery("10.0.0.1", found))
+
+    assert "10.9.9.9:3260" in said(away) and "iraid discover --all-portals 10.0.0.1" in said(away)
+    assert "time was over" in said(late) and "iraid examine" in said(late) and "--all-portals" not in said(late)
+    for text in (said(away), said(late)):
+        assert "not looked at" in text and "no LUNs" not in text
+
+
 def test_examination_shows_superblock_session_and_advice():
     seen = model.read(
         model.Examination,
