@@ -21,7 +21,7 @@ from pathlib import Path
 import pytest
 from exported_lun import exported_volume
 
-from iraid_dev.soak.cli import commit
+from iraid_dev.places import commit
 from iraid_dev.stack.farm import TargetFarm
 from iraid_dev.stack.faults import FioLoop
 from iraid_dev.stack.gateway import Gateway, Volume, attempt_iraid, iraid

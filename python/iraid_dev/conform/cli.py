@@ -13,7 +13,7 @@ import time
 from dataclasses import asdict
 from pathlib import Path
 
-from iraid_dev.places import ROOT, SCRIPTS, module_words
+from iraid_dev.places import ROOT, SCRIPTS, commit, module_words
 
 from . import tools_run
 from .results import Run, differences, table
@@ -74,16 +74,6 @@ def parse(words: list[str]) -> argparse.Namespace:
     if not 64 <= given.size <= 512:
         parser.error(f"--size {given.size}: LUNs lie in the lab's memory; give 64 to 512")
     return given
-
-
-def commit() -> str:
-    def git(*words: str) -> str:
-        return subprocess.run(
-            ["git", "-C", str(ROOT), *words], capture_output=True, text=True, check=False
-        ).stdout.strip()
-
-    changed = "+" if git("status", "--porcelain", "--untracked-files=no", "--", "handler", "python/iraid") else ""
-    return (git("rev-parse", "--short=12", "HEAD") or "unknown") + changed
 
 
 def tool_version() -> str:

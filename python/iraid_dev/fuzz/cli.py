@@ -26,8 +26,7 @@ import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from iraid_dev.places import ROOT
-from iraid_dev.soak.cli import commit
+from iraid_dev.places import ROOT, commit
 
 BUILD = ROOT / "build-fuzz"
 KEPT = ROOT / "tests" / "corpora"

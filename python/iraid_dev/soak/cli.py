@@ -11,7 +11,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from iraid_dev.places import ROOT, SCRIPTS, module_words
+from iraid_dev.places import SCRIPTS, commit, module_words
 
 from .driver import LOGS, MEMBERS
 from .report import ReportError, Run, read, table, write
@@ -65,16 +65,6 @@ def parse(words: list[str]) -> argparse.Namespace:
     if given.native and os.geteuid() != 0:
         parser.error("--native starts targets, which only root may; run it as root, or with --lab")
     return given
-
-
-def commit() -> str:
-    def git(*words: str) -> str:
-        return subprocess.run(
-            ["git", "-C", str(ROOT), *words], capture_output=True, text=True, check=False
-        ).stdout.strip()
-
-    changed = "+" if git("status", "--porcelain", "--untracked-files=no", "--", "handler") else ""
-    return (git("rev-parse", "--short=12", "HEAD") or "unknown") + changed
 
 
 def lab_words(given: argparse.Namespace, folder: Path, stage: list[str]) -> list[str]:
