@@ -26,7 +26,7 @@ def test_a_target_that_says_nothing_has_no_executions():
 
 
 def test_all_targets_of_the_tree_are_known():
-    assert {"iscsi", "layout", "log_record", "scsi_answers", "config", "rpc"} <= set(cli.names())
+    assert {"iscsi", "layout", "log_record", "scsi_answers", "config", "rpc", "commands"} <= set(cli.names())
     assert cli.choose(None) == cli.names()
 
 
