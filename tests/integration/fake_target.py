@@ -106,6 +106,15 @@ class Command:
         return struct.unpack_from(form, self.cdb, at)[0] * BLOCK_BYTES
 
 
+@dataclasses.dataclass(frozen=True)
+class LoginAnswer:
+    """flags: TRANSIT, the stage and the next one, as in the PDU's second byte."""
+
+    flags: int
+    keys: dict[str, str]
+    status: int
+
+
 Rule = Callable[[Command], Reply | None]
 
 ONLY_WHAT_IS_ASKED_FOR = {"ImmediateData": "No", "InitialR2T": "Yes"}  # keys: no data of a write goes before an R2T
@@ -189,6 +198,7 @@ class FakeTarget:
         self.reading.set()
         self.rules: list[Rule] = []
         self.on_reset: Callable[[], None] = lambda: None  # before LOGICAL UNIT RESET is answered
+        self.on_login: Callable[[Connection, int, dict[str, str]], LoginAnswer] | None = None  # else no CHAP is wanted
         self.on_text: Callable[[Connection, int, bytes], None] = Connection.list_targets
         # sends what is sent instead of each answer to a login: its tag, the answer
         self.on_login: Callable[[Connection, int, bytes], None] | None = None
@@ -404,11 +414,15 @@ class Connection:
             self.peer.sendall(target.login_answer)
             raise EOFError
         tag = struct.unpack_from(">I", header, 16)[0]
-        keys, status = dict(target.keys), 0
+        flags, keys, status = header[1] & 0x8F, dict(target.keys), 0
         if target.redirect:
             keys, status = {"TargetAddress": f"{target.redirect},1"}, 0x0101
+        elif target.on_login:
+            asked = dict(one.decode().split("=", 1) for one in data.split(b"\0") if one)
+            answered = target.on_login(self, flags, asked)
+            flags, keys, status = answered.flags, answered.keys, answered.status
         text = b"".join(f"{key}={value}".encode() + b"\0" for key, value in keys.items())
-        answer = self._header(0x23, header[1] & 0x8F, tag)
+        answer = self._header(0x23, flags, tag)
         self.stat_sn += 1
         out = self.encode(answer[:8] + header[8:14] + b"\0\1" + answer[16:36] + struct.pack(">H10x", status), text)
         if target.on_login is not None:
@@ -421,7 +435,7 @@ class Connection:
         for at in range(0, len(out), step or 1):
             threading.Event().wait(target.login_pause_seconds)
             self.peer.sendall(out[at : at + step])
-        if header[1] & 0x83 == 0x83:  # on to the full-feature phase
+        if flags & 0x83 == 0x83:  # on to the full-feature phase
             self.header_digest = keys.get("HeaderDigest") == "CRC32C"
             self.data_digest = keys.get("DataDigest") == "CRC32C"
 

@@ -1,8 +1,8 @@
 /* backend/backend.c - a member over iSCSI: the interface, events and the socket.
  *
  *      ops (engine)                    reactor                       driver
- *   open submit divert          on_fd: libiscsi until it is      tick: timers, then opened/done/closed
- *   close release               logged in, then receive()        send: commands -> connection -> socket
+ *   open submit divert          on_fd: the login, then           tick: timers, then opened/done/closed
+ *   close release               receive()                        send: commands -> connection -> socket
  *            |                            |                                 ^
  *            `--------- notes ------------'                                 |
  *                         `-------------------- delivered by ---------------'
@@ -18,6 +18,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 static struct iscsi_member *
 member_of(struct backend *backend)
@@ -71,12 +72,11 @@ member_disconnect(struct iscsi_member *member)
 	if (member->fd_events != 0)
 		reactor_watch(member->reactor, member->fd, 0, NULL, NULL);
 	member->dropping = true;
-	if (member->context != NULL)
-		iscsi_destroy_context(member->context);
 	if (member->connection != NULL)
 		iscsi_connection_destroy(member->connection);
+	else if (member->fd >= 0)
+		close(member->fd);
 	member->dropping = false;
-	member->context = NULL;
 	member->connection = NULL;
 	member->fd = -1;
 	member->fd_events = 0;
@@ -114,14 +114,13 @@ member_drop(struct iscsi_member *member, int error, const char *format, ...)
 static void on_fd(void *owner, uint32_t events);
 
 static void
-watch_socket(struct iscsi_member *member, int fd, uint32_t wanted)
+watch_socket(struct iscsi_member *member, uint32_t wanted)
 {
 	int error;
 
-	if (wanted == member->fd_events && fd == member->fd)
+	if (wanted == member->fd_events)
 		return;
-	member->fd = fd;
-	error = reactor_watch(member->reactor, fd, wanted, on_fd, member);
+	error = reactor_watch(member->reactor, member->fd, wanted, on_fd, member);
 	if (error != 0)
 		member_break(member, error, "its socket can't be added to epoll: %s",
 			     strerror(-error));
@@ -132,19 +131,15 @@ watch_socket(struct iscsi_member *member, int fd, uint32_t wanted)
 static void
 update_events(struct iscsi_member *member)
 {
-	static_assert(POLLIN == EPOLLIN && POLLOUT == EPOLLOUT, "libiscsi speaks poll(2)");
+	static_assert(POLLIN == EPOLLIN && POLLOUT == EPOLLOUT, "the login speaks poll(2)");
 	if (member->connection != NULL) {
 		bool more = iscsi_connection_wants_to_send(member->connection);
 
-		watch_socket(member, member->fd, EPOLLIN | (more ? EPOLLOUT : 0));
-	} else if (member->context != NULL) {
-		int fd = iscsi_get_fd(member->context);
-		uint32_t wanted = (uint32_t)iscsi_which_events(member->context);
-
-		if (fd < 0 || wanted == 0)
-			member_break(member, -ECONNRESET, "the connection ended");
-		else
-			watch_socket(member, fd, wanted);
+		watch_socket(member, EPOLLIN | (more ? EPOLLOUT : 0));
+	} else if (member->fd >= 0) {
+		watch_socket(member, member->state == SESSION_CONNECT
+					     ? EPOLLOUT
+					     : (uint32_t)iscsi_login_events(&member->login));
 	}
 }
 
@@ -164,12 +159,14 @@ member_flush(struct iscsi_member *member)
 static void
 service_login(struct iscsi_member *member, uint32_t events)
 {
-	int result = iscsi_login_service(member->context, (int)events, &member->login);
+	int result = iscsi_login_service(&member->login, member->fd, (int)events);
 
-	if (result == -EPROTO)
+	if (result == 0)
+		session_login_served(member);
+	else if (result == -EPROTO)
 		member_break(member, -EPROTO,
 			     "the target's answers to the login are not understood");
-	else if (result != 0)
+	else
 		member_break(member, -ECONNRESET, "the connection ended during %s",
 			     session_step_name(member));
 }
@@ -196,6 +193,8 @@ service(struct iscsi_member *member, uint32_t events)
 {
 	if (member->connection != NULL)
 		service_connection(member, events);
+	else if (member->state == SESSION_CONNECT)
+		session_connected(member);
 	else
 		service_login(member, events);
 	session_advance(member);

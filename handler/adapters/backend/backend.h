@@ -1,5 +1,5 @@
-/* backend/backend.h - a member over iSCSI, behind ports/backend.h.  libiscsi logs in, the rest is
- * our own: docs/design/iscsi.md.
+/* backend/backend.h - a member over iSCSI, behind ports/backend.h.  How it speaks to
+ * targets: docs/design/iscsi.md.
  */
 #ifndef IRAID_BACKEND_ISCSI_H
 #define IRAID_BACKEND_ISCSI_H

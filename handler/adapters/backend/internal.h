@@ -11,9 +11,9 @@
  *   measure.c                its size asked anew, and what it says by itself (unit attentions)
  *   path.c                   what was agreed with it, and what the kernel knows of the way to it
  *
- * A session is first a context of libiscsi (CONNECT, LOGIN), then an iscsi_connection of our own.
- * One rule holds for the callbacks of both: they only note what happened.  Nothing is queued,
- * nothing is destroyed and nobody outside is called from inside one.
+ * A session is first a socket (CONNECT, LOGIN), then an iscsi_connection.  One rule holds for the
+ * callbacks of both: they only note what happened.  Nothing is queued, nothing is destroyed and
+ * nobody outside is called from inside one.
  */
 #ifndef IRAID_BACKEND_INTERNAL_H
 #define IRAID_BACKEND_INTERNAL_H
@@ -150,10 +150,9 @@ struct iscsi_member {
 	/* the session */
 	enum session_state state;
 	struct session_facts facts;
-	struct iscsi_context *context; /* until it is logged in, ... */
 	struct iscsi_login login;
-	struct iscsi_connection *connection; /* ... then */
-	int fd;				     /* of either */
+	struct iscsi_connection *connection; /* from the login's end on */
+	int fd;				     /* the connection's, or still our own; -1: none */
 	uint32_t fd_events;		     /* as watched */
 	struct resolution *resolution;
 	struct resolved addresses;
@@ -231,6 +230,10 @@ uint64_t watch_interval_ms(const struct iscsi_member *member);
 void session_start(struct iscsi_member *member);
 void session_advance(struct iscsi_member *member); /* after everything that may call back */
 void session_connect_failed(struct iscsi_member *member, int error);
+/* Its socket is ready for sending, for the first time. */
+void session_connected(struct iscsi_member *member);
+/* The login may have an outcome now. */
+void session_login_served(struct iscsi_member *member);
 void session_tick(struct iscsi_member *member);
 uint64_t session_wake_ms(const struct iscsi_member *member);
 /* Ends the attempt, or the session, from outside of callbacks.  What was reserved is given back. */

@@ -99,24 +99,27 @@ on_logout(void *owner, uint8_t response)
 }
 
 static void
-on_login(struct iscsi_context *context, int status, void *data, void *private_data)
+login_failed(struct iscsi_member *member)
 {
-	struct iscsi_member *member = private_data;
-	char words[256], text[160];
+	const char *text = member->login.text;
 
-	member->step_pending = false;
-	if (member->dropping)
-		return;
-	member->step_status = status;
-	member->step_done = true;
-	if (status == SCSI_STATUS_GOOD || status == SCSI_STATUS_REDIRECT)
-		return;
-	iscsi_login_error(context, words, sizeof(words));
-	switch (iscsi_login_judge(words, text, sizeof(text))) {
+	switch (member->login.failure) {
 	case LOGIN_AUTHENTICATION:
 	case LOGIN_AUTHORIZATION:
 	case LOGIN_REFUSED:
 		member_break(member, -EACCES, "%s", text);
+		return;
+	case LOGIN_CHAP_DECLINED:
+		member_break(member, -EACCES,
+			     "%s: bind an account to it on the target, or set chap_file = none",
+			     text);
+		return;
+	case LOGIN_NOT_PROVEN:
+		member_break(
+			member, -EACCES,
+			"%s: compare lines 3 and 4 of the CHAP file with the target's outgoing "
+			"account",
+			text);
 		return;
 	case LOGIN_NO_TARGET:
 		member_break(member, -EINVAL, "%s", text);
@@ -124,23 +127,30 @@ on_login(struct iscsi_context *context, int status, void *data, void *private_da
 	case LOGIN_TARGET_TROUBLE:
 		member_break(member, -ECONNREFUSED, "%s", text);
 		return;
-	case LOGIN_NETWORK:
-		member_break(member, -ECONNRESET, "%s", text);
+	case LOGIN_NO_FAILURE:
 		return;
 	}
 }
 
-static void
-on_connected(struct iscsi_context *context, int status, void *data, void *private_data)
+void
+session_login_served(struct iscsi_member *member)
 {
-	struct iscsi_member *member = private_data;
-
-	member->step_pending = false;
-	if (member->dropping)
+	if (member->login.outcome == LOGIN_UNDER_WAY)
 		return;
-	member->step_status = status;
-	/* a failure has been noticed by the socket's error already */
-	member->step_done = true;
+	note_step(member, SCSI_STATUS_GOOD);
+	if (member->login.outcome == LOGIN_FAILED)
+		login_failed(member);
+}
+
+void
+session_connected(struct iscsi_member *member)
+{
+	int error = iscsi_connect_result(member->fd);
+
+	if (error != 0)
+		session_connect_failed(member, error);
+	else
+		note_step(member, SCSI_STATUS_GOOD);
 }
 
 /* Entering states */
@@ -186,26 +196,18 @@ enter_connect(struct iscsi_member *member)
 	uint64_t time_left = member->connect_deadline_ms > member->now_ms
 				     ? member->connect_deadline_ms - member->now_ms
 				     : 0;
-	const struct backend_iscsi_options *options = &member->options;
+	int fd;
 
 	member_disconnect(member);
 	/* One address that swallows everything leaves time for the others. */
 	member->address_deadline_ms = member->now_ms + time_left / (uint64_t)left;
-	iscsi_login_start(&member->login);
-	member->context = iscsi_login_context(options->address.iqn, &options->credentials,
-					      options->isid_qualifier, options->header_digest);
-	if (member->context == NULL) {
-		session_leave(member, -ENOMEM, "no memory for a session, or no initiator name");
+	fd = iscsi_connect_start(member->addresses.portals[member->address_index]);
+	if (fd < 0) {
+		session_connect_failed(member, fd);
 		return;
 	}
-	errno = 0;
-	if (iscsi_connect_async(member->context, member->addresses.portals[member->address_index],
-				on_connected, member) != 0) {
-		session_connect_failed(member, errno != 0 ? -errno : -ENETUNREACH);
-		return;
-	}
+	member->fd = fd;
 	member->step_pending = true;
-	member->fd = iscsi_get_fd(member->context);
 }
 
 void
@@ -223,29 +225,28 @@ session_connect_failed(struct iscsi_member *member, int error)
 static void
 enter_login(struct iscsi_member *member)
 {
-	if (iscsi_login_async(member->context, on_login, member) != 0)
-		session_leave(member, -ENOMEM, "the iSCSI library could not send the login");
-	else
-		member->step_pending = true;
+	const struct backend_iscsi_options *options = &member->options;
+	struct iscsi_login_request request = {
+		.iqn = options->address.iqn,
+		.credentials = &options->credentials,
+		.header_digest = options->header_digest,
+	};
+
+	memcpy(request.isid, options->isid_qualifier, sizeof(request.isid));
+	iscsi_login_start(&member->login, &request);
+	member->step_pending = true;
 }
 
-/* The login is over: the socket is ours, and libiscsi's context not needed any more. */
+/* The login is over: the socket goes to what speaks the full-feature phase. */
 static bool
 take_over(struct iscsi_member *member)
 {
-	int fd;
+	int fd = member->fd;
 
-	if (!member->login.complete) {
-		session_leave(member, -EPROTO,
-			      "the target's answers to the login are not understood");
-		return false;
-	}
-	fd = iscsi_login_take_socket(member->context);
-	if (fd < 0) {
-		session_leave(member, fd, "no file descriptor for the session: %s", strerror(-fd));
-		return false;
-	}
-	member_disconnect(member);
+	if (member->fd_events != 0)
+		reactor_watch(member->reactor, fd, 0, NULL, NULL);
+	member->fd_events = 0;
+	member->fd = -1; /* whatever becomes of it */
 	member->connection = iscsi_connection_create(fd, &member->login);
 	if (member->connection == NULL) {
 		session_leave(member, -ENOMEM, "no memory for a session");
@@ -418,18 +419,12 @@ enter(struct iscsi_member *member, enum session_state state)
 static void
 redirect(struct iscsi_member *member)
 {
-	const char *address = iscsi_get_target_address(member->context);
-	char *group;
-
 	if (++member->redirects > REDIRECTS_MAX) {
 		session_leave(member, -ECONNREFUSED,
 			      "the target redirects logins from portal to portal without end");
 		return;
 	}
-	snprintf(member->portal, sizeof(member->portal), "%s", address ? address : "");
-	group = strchr(member->portal, ',');
-	if (group != NULL)
-		*group = '\0';
+	memcpy(member->portal, member->login.redirected, sizeof(member->portal));
 	member_disconnect(member);
 	enter(member, SESSION_RESOLVE);
 }
@@ -453,12 +448,8 @@ step(struct iscsi_member *member)
 	enum session_state next;
 
 	member->step_done = false;
-	if (member->state == SESSION_LOGIN && member->step_status == SCSI_STATUS_REDIRECT) {
+	if (member->state == SESSION_LOGIN && member->login.outcome == LOGIN_REDIRECTED) {
 		redirect(member);
-		return;
-	}
-	if (member->state == SESSION_CONNECT && member->step_status != SCSI_STATUS_GOOD) {
-		session_connect_failed(member, -ECONNREFUSED);
 		return;
 	}
 	if (member->state == SESSION_LOGIN && !take_over(member))
@@ -483,8 +474,7 @@ step(struct iscsi_member *member)
 void
 session_advance(struct iscsi_member *member)
 {
-	while ((member->context != NULL || member->connection != NULL) &&
-	       member->broken.code == 0 && member->step_done)
+	while (member->fd >= 0 && member->broken.code == 0 && member->step_done)
 		step(member);
 	if (member->broken.code != 0)
 		member_drop(member, member->broken.code, "%s", member->broken.message);

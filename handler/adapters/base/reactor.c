@@ -10,8 +10,8 @@
  * and the number may already mean another descriptor: every registration has a generation,
  * which the event carries, and a stale event is dropped.
  *
- * SIGPIPE is blocked in the thread that turns the reactor: libiscsi writes without
- * MSG_NOSIGNAL, and a peer that closed would end the process.
+ * SIGPIPE is blocked in the thread that turns the reactor, should a callback write without
+ * MSG_NOSIGNAL: a peer that closed would end the process.
  */
 #include "reactor.h"
 

@@ -23,8 +23,8 @@ const struct config_key volume_keys[] = {
 	  VOLUME(initiator),
 	  "Initiator name for the login to the targets; their ACLs must have it." },
 	{ "volume", "chap_file", CONFIG_PATH, EFFECT_LOGIN, false, true, 0, 0, VOLUME(chap_file),
-	  "File with the CHAP user (line 1) and secret (line 2), owned by root, mode 0600. none: "
-	  "log in without CHAP." },
+	  "File with the CHAP user (line 1) and secret (line 2), owned by root, mode 0600; lines 3 and "
+	  "4: user and secret by which targets prove who they are. none: log in without CHAP." },
 	{ "volume", "give_up", CONFIG_SECONDS, EFFECT_NOW, false, true, 1, GIVE_UP_SECONDS_MAX,
 	  VOLUME(give_up_seconds),
 	  "Evict a member that has been silent for this time, if the others suffice." },

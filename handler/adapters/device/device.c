@@ -52,11 +52,9 @@ admin_open(const struct member_address *address, const struct iscsi_credentials 
 	   const struct admin_bounds *bounds, struct admin_session **out,
 	   struct scsi_device *device, struct fault *fault)
 {
-	struct sigpipe_guard guard;
 	bool good;
 
 	memset(device, 0, sizeof(*device));
-	sigpipe_begin(&guard);
 	good = admin_connect(address->portal, address->iqn, address->lun, credentials, bounds, out,
 			     fault);
 	if (good && inspect(*out, fault)) {
@@ -67,7 +65,6 @@ admin_open(const struct member_address *address, const struct iscsi_credentials 
 		*out = NULL;
 		good = false;
 	}
-	sigpipe_end(&guard);
 	return good;
 }
 
@@ -103,15 +100,11 @@ log_out(struct admin_session *session)
 void
 admin_close(struct admin_session *session)
 {
-	struct sigpipe_guard guard;
-
 	if (session == NULL)
 		return;
-	sigpipe_begin(&guard);
 	if (!session->broken)
 		log_out(session);
 	admin_free(session);
-	sigpipe_end(&guard);
 }
 
 static bool
@@ -203,9 +196,7 @@ admin_read(struct admin_session *session, uint64_t offset_bytes, void *buffer, s
 	   struct fault *fault)
 {
 	bool good = range_fault(session, offset_bytes, length, fault);
-	struct sigpipe_guard guard;
 
-	sigpipe_begin(&guard);
 	admin_start_clock(session);
 	for (size_t done = 0; done < length && good;) {
 		size_t part = length - done < session->transfer_bytes_max
@@ -216,7 +207,6 @@ admin_read(struct admin_session *session, uint64_t offset_bytes, void *buffer, s
 				(uint8_t *)buffer + done, part, fault);
 		done += part;
 	}
-	sigpipe_end(&guard);
 	return good;
 }
 
@@ -251,9 +241,7 @@ admin_write(struct admin_session *session, uint64_t offset_bytes, const void *bu
 {
 	bool good = range_fault(session, offset_bytes, length, fault);
 	bool fua = session->device.fua && length <= session->write_bytes_max;
-	struct sigpipe_guard guard;
 
-	sigpipe_begin(&guard);
 	admin_start_clock(session);
 	for (size_t done = 0; done < length && good;) {
 		size_t part = length - done < session->write_bytes_max ? length - done
@@ -267,6 +255,5 @@ admin_write(struct admin_session *session, uint64_t offset_bytes, const void *bu
 	/* Also behind FUA, which is void on LIO's file backstore with write_back. */
 	if (good && (!fua || session->device.write_cache))
 		good = synchronize(session, fault);
-	sigpipe_end(&guard);
 	return good;
 }

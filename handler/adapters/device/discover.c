@@ -121,18 +121,15 @@ admin_discover(const char *portal, const struct iscsi_credentials *credentials,
 {
 	struct discovery discovery = { .targets = NULL };
 	struct admin_session *session;
-	struct sigpipe_guard guard;
 	bool good;
 
 	*out = NULL;
 	*count = 0;
-	sigpipe_begin(&guard);
 	good = admin_connect(portal, NULL, 0, credentials, bounds, &session, fault);
 	if (good) {
 		good = discover(session, &discovery, fault);
 		admin_close(session);
 	}
-	sigpipe_end(&guard);
 	if (!good) {
 		free(discovery.targets);
 		return false;
@@ -167,16 +164,13 @@ admin_luns(const struct member_address *target, const struct iscsi_credentials *
 	   struct fault *fault)
 {
 	struct admin_session *session;
-	struct sigpipe_guard guard;
 	bool good;
 
 	*count = 0;
-	sigpipe_begin(&guard);
 	good = admin_connect(target->portal, target->iqn, 0, credentials, bounds, &session, fault);
 	if (good) {
 		good = report_luns(session, luns, max, count, fault);
 		admin_close(session);
 	}
-	sigpipe_end(&guard);
 	return good;
 }

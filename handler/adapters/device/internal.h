@@ -12,7 +12,6 @@
 #ifndef IRAID_DEVICE_INTERNAL_H
 #define IRAID_DEVICE_INTERNAL_H
 
-#include <signal.h>
 #include "device.h"
 #include "adapters/base/reactor.h"
 #include "adapters/base/resolver.h"
@@ -21,14 +20,11 @@
 #include "adapters/iscsi/scsi.h"
 
 struct admin_session {
-	struct iscsi_context *context;	     /* until it is logged in */
-	struct iscsi_connection *connection; /* of a normal session, from then on */
-	/* the connection's; of a discovery session our own; -1: none yet */
-	int fd;
+	struct iscsi_connection *connection; /* of a normal session that is logged in */
+	int fd;				     /* the connection's, or still our own; -1: none */
 	struct iscsi_task task;		      /* the one under way */
 	struct member_address address;	      /* iqn empty: a discovery session */
-	struct iscsi_credentials credentials; /* without the secret */
-	bool chap;
+	const struct iscsi_credentials *credentials; /* of the caller, while it logs in */
 	struct admin_bounds bounds;
 	struct resolved asked; /* addresses of the portal that was asked for */
 	uint32_t limit_ms;     /* of the call under way */
@@ -37,21 +33,10 @@ struct admin_session {
 	struct scsi_device device;
 	uint32_t transfer_bytes_max, write_bytes_max;
 	/* the command under way */
-	bool logging_in, done, broken;
+	bool done, broken;
 	int status;
-	char words[256]; /* libiscsi's, of a failed login */
 	struct scsi_request request;
 };
-
-/* SIGPIPE is blocked in this thread from begin to end, and none is left behind: libiscsi, while it
- * logs in, writes to sockets that the peer may have closed.
- */
-struct sigpipe_guard {
-	sigset_t before;
-	bool was_pending;
-};
-void sigpipe_begin(struct sigpipe_guard *guard);
-void sigpipe_end(const struct sigpipe_guard *guard);
 
 /* Connected and logged in, nothing else.  iqn NULL: discovery.  *out is set when true only. */
 bool admin_connect(const char *portal, const char *iqn, unsigned int lun,

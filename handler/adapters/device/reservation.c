@@ -20,11 +20,9 @@ ask(struct admin_session *session, const char *name, bool *granted, struct fault
 bool
 admin_clear_own(struct admin_session *session, uint64_t key, struct fault *fault)
 {
-	struct sigpipe_guard guard;
 	uint64_t holder = 0;
 	bool good, granted;
 
-	sigpipe_begin(&guard);
 	admin_start_clock(session);
 	scsi_read_reservation(&session->request);
 	/* A target that knows none has none to clear. */
@@ -41,6 +39,5 @@ admin_clear_own(struct admin_session *session, uint64_t key, struct fault *fault
 			good = ask(session, "CLEAR", &granted, fault);
 		}
 	}
-	sigpipe_end(&guard);
 	return good;
 }

@@ -1,8 +1,5 @@
-/* device/session.c - a blocking session with a time limit: libiscsi logs in; what follows the login
- * is iscsi_connection's, and text.c's where it is a discovery.
- *
- * libiscsi's own blocking calls have no limit that holds during connect and login, so this has
- * its own loop around poll().  Callbacks only note; contexts are destroyed outside of them.
+/* device/session.c - a blocking session with a time limit: what follows the login is
+ * iscsi_connection's, and text.c's where it is a discovery.  Callbacks only note.
  */
 #include "internal.h"
 
@@ -19,35 +16,6 @@
 #include <unistd.h>
 
 #define REDIRECTS_MAX 3
-
-void
-sigpipe_begin(struct sigpipe_guard *guard)
-{
-	sigset_t pipe, pending;
-
-	sigemptyset(&pipe);
-	sigaddset(&pipe, SIGPIPE);
-	sigpending(&pending);
-	guard->was_pending = sigismember(&pending, SIGPIPE);
-	pthread_sigmask(SIG_BLOCK, &pipe, &guard->before);
-}
-
-void
-sigpipe_end(const struct sigpipe_guard *guard)
-{
-	static const struct timespec now = { 0 };
-	sigset_t pipe;
-	int saved = errno;
-
-	sigemptyset(&pipe);
-	sigaddset(&pipe, SIGPIPE);
-	if (!guard->was_pending) {
-		while (sigtimedwait(&pipe, NULL, &now) < 0 && errno == EINTR)
-			;
-	}
-	pthread_sigmask(SIG_SETMASK, &guard->before, NULL);
-	errno = saved;
-}
 
 const char *
 admin_label(const struct admin_session *session, char out[MEMBER_ADDRESS_MAX])
@@ -114,14 +82,13 @@ admin_start_clock(struct admin_session *session)
 static int
 handle_events(struct admin_session *session, int events)
 {
-	int result;
+	int error;
 
 	if (session->connection != NULL)
 		return iscsi_connection_receive(session->connection);
-	result = session->logging_in
-			 ? iscsi_login_service(session->context, events, &session->login)
-			 : iscsi_service(session->context, events);
-	return result == 0 || session->done ? 0 : -ECONNRESET;
+	error = iscsi_login_service(&session->login, session->fd, events);
+	session->done = session->login.outcome != LOGIN_UNDER_WAY;
+	return error;
 }
 
 static int
@@ -129,19 +96,18 @@ watched(struct admin_session *session, struct pollfd *pollfd)
 {
 	int error;
 
+	pollfd->fd = session->fd;
 	if (session->connection == NULL) {
-		pollfd->fd = iscsi_get_fd(session->context);
-		pollfd->events = (short)iscsi_which_events(session->context);
-		return pollfd->fd < 0 ? -ECONNRESET : 0;
+		pollfd->events = (short)iscsi_login_events(&session->login);
+		return 0;
 	}
 	error = iscsi_connection_flush(session->connection);
-	pollfd->fd = session->fd;
 	pollfd->events =
 		POLLIN | (iscsi_connection_wants_to_send(session->connection) ? POLLOUT : 0);
 	return error;
 }
 
-/* One wait and one service.  0; -ETIMEDOUT; -errno of the socket while it connects; -ECONNRESET. */
+/* One wait and one service.  0; -ETIMEDOUT; -errno of the socket, -EPROTO of the login. */
 static int
 turn(struct admin_session *session)
 {
@@ -184,38 +150,33 @@ admin_wait(struct admin_session *session, const char *name, struct fault *fault)
 	return true;
 }
 
-static void
-on_done(struct iscsi_context *context, int status, void *data, void *private_data)
-{
-	struct admin_session *session = private_data;
-
-	session->status = status;
-	session->done = true;
-}
-
-static void
-on_login_done(struct iscsi_context *context, int status, void *data, void *private_data)
-{
-	struct admin_session *session = private_data;
-
-	iscsi_login_error(context, session->words, sizeof(session->words));
-	on_done(context, status, data, private_data);
-}
-
 static bool
 login_refused(const struct admin_session *session, struct fault *fault)
 {
-	char text[160], label[MEMBER_ADDRESS_MAX], remedy[512];
-	const char *initiator = session->credentials.initiator;
+	const char *initiator = session->credentials->initiator;
+	const char *user = session->credentials->user;
+	char label[MEMBER_ADDRESS_MAX], remedy[512] = "";
 
-	switch (iscsi_login_judge(session->words, text, sizeof(text))) {
+	switch (session->login.failure) {
 	case LOGIN_AUTHENTICATION:
 		snprintf(remedy, sizeof(remedy),
-			 session->chap ? "compare user and secret in the CHAP file with the "
-					 "account on the target (user \"%s\")"
-				       : "the target requires CHAP: give a file with user and "
-					 "secret (--chap-file)%.0s",
-			 session->credentials.user);
+			 user[0] != '\0' ? "compare user and secret in the CHAP file with the "
+					   "account on the target (user \"%s\")"
+					 : "the target requires CHAP: give a file with user and "
+					   "secret (--chap-file)%.0s",
+			 user);
+		break;
+	case LOGIN_CHAP_DECLINED:
+		snprintf(remedy, sizeof(remedy),
+			 "bind an account with the user \"%s\" to the target, or set chap_file = "
+			 "none",
+			 user);
+		break;
+	case LOGIN_NOT_PROVEN:
+		snprintf(remedy, sizeof(remedy),
+			 "compare lines 3 and 4 of the CHAP file with the target's own account "
+			 "(user \"%s\"; outgoing, or mutual)",
+			 session->credentials->target_user);
 		break;
 	case LOGIN_AUTHORIZATION:
 		snprintf(remedy, sizeof(remedy),
@@ -228,14 +189,14 @@ login_refused(const struct admin_session *session, struct fault *fault)
 			 "of them, admit the initiator %s in its access list",
 			 session->address.portal, initiator);
 		break;
-	case LOGIN_NETWORK:
-		return disconnected(session, "the login", fault);
+	case LOGIN_NO_FAILURE:
 	case LOGIN_REFUSED:
 	case LOGIN_TARGET_TROUBLE:
 		snprintf(remedy, sizeof(remedy), "see the target's log");
 		break;
 	}
-	return fault_set(fault, FAULT_LOGIN, remedy, "%s: %s", admin_label(session, label), text);
+	return fault_set(fault, FAULT_LOGIN, remedy, "%s: %s", admin_label(session, label),
+			 session->login.text);
 }
 
 static void
@@ -246,47 +207,44 @@ random_isid(uint8_t isid[6])
 		memset(isid, (int)(monotonic_ms() & 0xff), 6);
 }
 
-static bool
-make_context(struct admin_session *session, const struct iscsi_credentials *credentials,
-	     struct fault *fault)
+static void
+disconnect(struct admin_session *session)
 {
-	const char *iqn = session->address.iqn[0] ? session->address.iqn : NULL;
-	uint8_t isid[6];
-
-	random_isid(isid);
-	iscsi_destroy_context(session->context);
-	iscsi_login_start(&session->login);
-	session->context = iscsi_login_context(iqn, credentials, isid, false);
-	session->done = false;
-	if (session->context == NULL)
-		return fault_set(
-			fault, FAULT_INVALID,
-			"give an initiator name, for example iqn.2026-01.org.example:gateway",
-			"no iSCSI session could be made: the initiator name is empty, or there is "
-			"no memory");
-	return true;
+	if (session->connection != NULL)
+		iscsi_connection_destroy(session->connection);
+	else if (session->fd >= 0)
+		close(session->fd);
+	session->connection = NULL;
+	session->fd = -1;
 }
 
 /* 0, or -errno */
 static int
 connect_to(struct admin_session *session, const char *portal)
 {
-	errno = 0;
-	if (iscsi_connect_async(session->context, portal, on_done, session) != 0)
-		return errno != 0 ? -errno : -ENETUNREACH;
-	while (!session->done) {
-		int error = turn(session);
+	struct pollfd pollfd = { .events = POLLOUT };
+	int result;
 
-		if (error != 0)
-			return error;
-	}
-	return session->status == SCSI_STATUS_GOOD ? 0 : -ECONNREFUSED;
+	disconnect(session);
+	session->fd = iscsi_connect_start(portal);
+	if (session->fd < 0)
+		return session->fd;
+	pollfd.fd = session->fd;
+	do {
+		uint64_t now = monotonic_ms();
+
+		if (now >= session->deadline_ms)
+			return -ETIMEDOUT;
+		result = poll(&pollfd, 1, (int)(session->deadline_ms - now));
+	} while (result < 0 && errno == EINTR);
+	if (result <= 0)
+		return result == 0 ? -ETIMEDOUT : -errno;
+	return iscsi_connect_result(session->fd);
 }
 
 /* All addresses of the portal's name in turn, sharing the time. */
 static bool
-connect_portal(struct admin_session *session, const struct iscsi_credentials *credentials,
-	       const char *portal, struct fault *fault)
+connect_portal(struct admin_session *session, const char *portal, struct fault *fault)
 {
 	uint64_t end_ms = session->deadline_ms, now = monotonic_ms();
 	struct resolved resolved;
@@ -300,8 +258,6 @@ connect_portal(struct admin_session *session, const struct iscsi_credentials *cr
 	if (session->asked.count == 0)
 		session->asked = resolved;
 	for (int i = 0; i < resolved.count; i++) {
-		if (!make_context(session, credentials, fault))
-			return false;
 		now = monotonic_ms();
 		session->deadline_ms =
 			now + (end_ms > now ? end_ms - now : 0) / (uint64_t)(resolved.count - i);
@@ -353,67 +309,71 @@ admin_nearness(const struct admin_session *session, const char *portal)
 	return best;
 }
 
-/* The socket is ours, and libiscsi's context not needed any more. */
 static bool
-take_socket(struct admin_session *session, struct fault *fault)
+login_broken(const struct admin_session *session, int error, struct fault *fault)
 {
 	char label[MEMBER_ADDRESS_MAX];
 
-	admin_label(session, label);
-	if (!session->login.complete)
+	if (error == -EPROTO)
 		return fault_set(fault, FAULT_LOGIN, "see the target's log",
-				 "%s: its answers to the login are not understood", label);
-	session->fd = iscsi_login_take_socket(session->context);
-	if (session->fd < 0)
-		return fault_set(fault, FAULT_INTERNAL, "raise the limit of open files",
-				 "%s: no file descriptor for the session: %s", label,
-				 strerror(-session->fd));
-	iscsi_destroy_context(session->context);
-	session->context = NULL;
-	if (session->address.iqn[0] == '\0')
-		return true;
-	session->connection = iscsi_connection_create(session->fd, &session->login);
-	if (session->connection == NULL) {
-		session->fd = -1;
-		return fault_set(fault, FAULT_INTERNAL, "free some memory",
-				 "%s: no memory for a session", label);
-	}
-	return true;
+				 "%s: its answers to the login are not understood",
+				 admin_label(session, label));
+	return admin_ended(session, error, "the login", fault);
 }
 
+/* Complete, redirected, or *fault. */
 static bool
 log_in(struct admin_session *session, struct fault *fault)
 {
-	bool answered;
+	struct iscsi_login_request request = {
+		.iqn = session->address.iqn[0] != '\0' ? session->address.iqn : NULL,
+		.credentials = session->credentials,
+	};
 
+	random_isid(request.isid);
+	iscsi_login_start(&session->login, &request);
 	session->done = false;
-	session->logging_in = true;
-	if (iscsi_login_async(session->context, on_login_done, session) != 0)
-		return fault_set(fault, FAULT_INTERNAL, "free some memory",
-				 "the login could not be sent");
-	answered = admin_wait(session, "the login", fault);
-	session->logging_in = false;
-	if (!answered || session->status == SCSI_STATUS_REDIRECT)
-		return answered;
-	if (session->status != SCSI_STATUS_GOOD)
-		return login_refused(session, fault);
-	return take_socket(session, fault);
+	while (!session->done) {
+		int error = turn(session);
+
+		if (error != 0)
+			return login_broken(session, error, fault);
+	}
+	return session->login.outcome != LOGIN_FAILED || login_refused(session, fault);
 }
 
 static bool
-connect_and_log_in(struct admin_session *session, const struct iscsi_credentials *credentials,
-		   struct fault *fault)
+start_connection(struct admin_session *session, struct fault *fault)
+{
+	char label[MEMBER_ADDRESS_MAX];
+
+	if (session->address.iqn[0] == '\0') /* text.c's */
+		return true;
+	session->connection = iscsi_connection_create(session->fd, &session->login);
+	if (session->connection != NULL)
+		return true;
+	session->fd = -1;
+	return fault_set(fault, FAULT_INTERNAL, "free some memory", "%s: no memory for a session",
+			 admin_label(session, label));
+}
+
+static bool
+connect_and_log_in(struct admin_session *session, struct fault *fault)
 {
 	char portal[sizeof(session->address.portal)];
 
-	snprintf(portal, sizeof(portal), "%s", session->address.portal);
+	if (session->credentials->initiator[0] == '\0')
+		return fault_set(
+			fault, FAULT_INVALID,
+			"give an initiator name, for example iqn.2026-01.org.example:gateway",
+			"no iSCSI session could be made: the initiator name is empty");
+	memcpy(portal, session->address.portal, sizeof(portal));
 	for (int redirects = 0; redirects <= REDIRECTS_MAX; redirects++) {
-		if (!connect_portal(session, credentials, portal, fault) || !log_in(session, fault))
+		if (!connect_portal(session, portal, fault) || !log_in(session, fault))
 			return false;
-		if (session->status != SCSI_STATUS_REDIRECT)
-			return true;
-		snprintf(portal, sizeof(portal), "%s", iscsi_get_target_address(session->context));
-		portal[strcspn(portal, ",")] = '\0';
+		if (session->login.outcome == LOGIN_COMPLETE)
+			return start_connection(session, fault);
+		memcpy(portal, session->login.redirected, sizeof(portal));
 		if (session->bounds.one_host && admin_nearness(session, portal) == ANOTHER_HOST)
 			return fault_set(fault, FAULT_LOGIN,
 					 "give --all-portals to follow it there",
@@ -429,12 +389,7 @@ void
 admin_free(struct admin_session *session)
 {
 	session->done = true;
-	if (session->context != NULL)
-		iscsi_destroy_context(session->context);
-	if (session->connection != NULL)
-		iscsi_connection_destroy(session->connection);
-	else if (session->fd >= 0)
-		close(session->fd);
+	disconnect(session);
 	free(session);
 }
 
@@ -452,15 +407,14 @@ admin_connect(const char *portal, const char *iqn, unsigned int lun,
 	snprintf(session->address.iqn, sizeof(session->address.iqn), "%s", iqn ? iqn : "");
 	session->address.lun = lun;
 	session->fd = -1;
-	session->credentials = *credentials;
-	explicit_bzero(session->credentials.secret, sizeof(session->credentials.secret));
-	session->chap = credentials->user[0] != '\0';
+	session->credentials = credentials;
 	session->bounds = *bounds;
 	admin_start_clock(session);
-	if (!connect_and_log_in(session, credentials, fault)) {
+	if (!connect_and_log_in(session, fault)) {
 		admin_free(session);
 		return false;
 	}
+	session->credentials = NULL;
 	*out = session;
 	return true;
 }

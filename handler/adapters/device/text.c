@@ -1,9 +1,8 @@
 /* device/text.c - what is asked in a discovery session: a text, answered in one or several parts
  * (RFC 7143, 11.10).
  *
- * libiscsi only logs in.  After that it follows a NULL pointer if a target answers the question
- * with an R2T, and allocates PDUs for as much data as that asks for; and it reads on behind a PDU
- * that was looked at before.
+ * Not libiscsi's: it follows a NULL pointer if a target answers the question with an R2T, and
+ * allocates PDUs for as much data as that asks for.
  */
 #include "internal.h"
 
@@ -17,7 +16,7 @@
 #include "adapters/base/reactor.h"
 
 #define TAG 1
-#define PDU_BYTES_MAX 262144 /* MaxRecvDataSegmentLength, as libiscsi declares it */
+#define PDU_BYTES_MAX 262144 /* MaxRecvDataSegmentLength, as login.c declares it */
 #define TEXT_BYTES_MAX (4u << 20)
 
 struct part { /* a PDU of the target */

@@ -14,7 +14,7 @@
 #define HOST_MAX 253  /* RFC 1035 */
 #define IQN_MAX 223   /* RFC 7143, 4.2.7.1 */
 #define LUN_MAX 16383 /* flat addressing, SAM-5 4.7.7.3 */
-#define SECRETS_FILE_MAX 1024
+#define SECRETS_FILE_MAX 2048
 
 static bool
 all_in(const char *text, size_t length, const char *others)
@@ -79,8 +79,8 @@ plain_fault(const char *text, size_t length, size_t *host_length)
 	return NULL;
 }
 
-static const char *
-parse_portal(const char *text, size_t length, char *out, size_t out_size)
+const char *
+portal_parse(const char *text, size_t length, char *out, size_t out_size)
 {
 	size_t host_length;
 	const char *fault = length > 0 && text[0] == '['
@@ -158,7 +158,7 @@ member_address_parse(const char *text, struct member_address *out, struct fault 
 		wrong = "a member is PORTAL/IQN/LUN, for example "
 			"10.0.0.1:3260/iqn.2026-01.org.example:t0/0";
 	if (wrong == NULL)
-		wrong = parse_portal(text, (size_t)(first - text), address.portal,
+		wrong = portal_parse(text, (size_t)(first - text), address.portal,
 				     sizeof(address.portal));
 	if (wrong == NULL)
 		wrong = parse_iqn(first + 1, (size_t)(last - first - 1), address.iqn);
@@ -203,7 +203,7 @@ device_address_parse(const char *text, struct device_address *out, struct fault 
 			wrong = "a member has at most 4 portals";
 			break;
 		}
-		wrong = parse_portal(next + 1, length, portal, sizeof(device.more_portals[0]));
+		wrong = portal_parse(next + 1, length, portal, sizeof(device.more_portals[0]));
 		if (wrong == NULL && strcmp(portal, device.address.portal) == 0)
 			wrong = "a portal is given twice";
 		for (int i = 0; i < device.more && wrong == NULL; i++)
@@ -282,7 +282,8 @@ take_line(char **text, char *out, size_t out_size)
 	size_t length = strcspn(*text, "\r\n");
 
 	if (length == 0)
-		return "the secrets file needs two lines: user, and secret";
+		return "the secrets file needs two lines: user, and secret; or four, for a target "
+		       "that has to prove itself: user, secret, the target's user, its secret";
 	if (length >= out_size)
 		return "a line of the secrets file is longer than 255 characters";
 	memcpy(out, *text, length);
@@ -300,9 +301,27 @@ parse_secrets(char *text, struct iscsi_credentials *out)
 
 	if (fault == NULL)
 		fault = take_line(&text, out->secret, sizeof(out->secret));
+	if (fault != NULL || text[strspn(text, "\r\n")] == '\0')
+		return fault;
+	fault = take_line(&text, out->target_user, sizeof(out->target_user));
+	if (fault == NULL)
+		fault = take_line(&text, out->target_secret, sizeof(out->target_secret));
 	if (fault == NULL && text[strspn(text, "\r\n")] != '\0')
-		fault = "the secrets file has more than two lines";
+		fault = "the secrets file has more than four lines";
+	/* Else whoever asks us for a proof could use it as his own. */
+	if (fault == NULL && strcmp(out->secret, out->target_secret) == 0)
+		fault = "the secrets file has the same secret twice: gateway and target need "
+			"different ones";
 	return fault;
+}
+
+void
+iscsi_credentials_wipe(struct iscsi_credentials *credentials)
+{
+	explicit_bzero(credentials->user, sizeof(credentials->user));
+	explicit_bzero(credentials->secret, sizeof(credentials->secret));
+	explicit_bzero(credentials->target_user, sizeof(credentials->target_user));
+	explicit_bzero(credentials->target_secret, sizeof(credentials->target_secret));
 }
 
 int
@@ -331,7 +350,7 @@ iscsi_credentials_read(const char *path, struct iscsi_credentials *out, struct f
 		return fault_errno(fault, -error, "the secrets file can't be read");
 	text[length] = '\0';
 	if (length == SECRETS_FILE_MAX)
-		wrong = "the secrets file is too long for two lines";
+		wrong = "the secrets file is too long for four lines";
 	else if (memchr(text, '\0', (size_t)length) != NULL)
 		wrong = "the secrets file is not text";
 	else
@@ -339,7 +358,6 @@ iscsi_credentials_read(const char *path, struct iscsi_credentials *out, struct f
 	explicit_bzero(text, sizeof(text));
 	if (wrong == NULL)
 		return 0;
-	explicit_bzero(out->user, sizeof(out->user));
-	explicit_bzero(out->secret, sizeof(out->secret));
+	iscsi_credentials_wipe(out);
 	return fault_errno(fault, -EINVAL, "%s", wrong);
 }

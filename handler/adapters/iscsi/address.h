@@ -5,6 +5,7 @@
 #define IRAID_ADDRESS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "adapters/base/fault.h"
@@ -20,20 +21,30 @@ struct member_address {
 	unsigned int lun;
 };
 
+/* "host", "host:port", "[v6]:port" of `length` characters to a portal with a port.  NULL, or what is
+ * wrong.
+ */
+const char *portal_parse(const char *text, size_t length, char *out, size_t out_size);
+
 /* Parse PORTAL/IQN/LUN (docs/design/control.md).  0, or -EINVAL with *fault. */
 int member_address_parse(const char *text, struct member_address *out, struct fault *fault);
 void member_address_format(const struct member_address *address, char out[MEMBER_ADDRESS_MAX]);
 
 struct iscsi_credentials { /* zeroed when unused; never logged */
 	char initiator[224];
-	char user[256];
+	char user[256]; /* empty: no CHAP; else the target has to ask for it */
 	char secret[256];
+	char target_user[256]; /* empty: the target need not prove who it is */
+	char target_secret[256];
 };
 
-/* Read a secrets file: regular, owned by root, no access for group and others; two lines.
- * 0, or -errno with *fault (never the content).
+/* Read a secrets file: regular, owned by root, no access for group and others; two lines, or four
+ * for mutual CHAP.  0, or -errno with *fault (never the content).
  */
 int iscsi_credentials_read(const char *path, struct iscsi_credentials *out, struct fault *fault);
+
+/* All but the initiator's name. */
+void iscsi_credentials_wipe(struct iscsi_credentials *credentials);
 
 /* A member or spare: one LUN and up to four ways to it.  Its name is that of the first: two texts
  * with the same first portal, target and LUN mean the same device.

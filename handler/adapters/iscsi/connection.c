@@ -305,7 +305,7 @@ iscsi_connection_create(int fd, const struct iscsi_login *login)
 	struct iscsi_connection *connection = calloc(1, sizeof(*connection));
 	int on = 1;
 
-	assert(login->complete);
+	assert(login->outcome == LOGIN_COMPLETE);
 	if (connection == NULL) {
 		close(fd);
 		return NULL;

@@ -20,7 +20,7 @@
 #define URGENT_MAX 32
 #define RECEIVE_BYTES 65536
 #define SIDE_BYTES 512		 /* of sense data and the like; more is thrown away */
-#define DATA_IN_BYTES_MAX 262144 /* MaxRecvDataSegmentLength, as libiscsi declares it */
+#define DATA_IN_BYTES_MAX 262144 /* MaxRecvDataSegmentLength, as login.c declares it */
 #define MANAGEMENT_SLOT 0xf0	 /* tags: sequence << 8 | slot */
 #define LOGOUT_SLOT 0xf1
 

@@ -56,6 +56,7 @@ decode_login(const uint8_t *bytes, struct iscsi_header *out)
 {
 	out->transit = bytes[1] & FLAG_FINAL;
 	out->more = bytes[1] & FLAG_MORE_TEXT;
+	out->stage = bytes[1] >> 2 & 3;
 	out->next_stage = bytes[1] & 3;
 	out->login_status = get_be16(bytes + 36);
 }

@@ -80,7 +80,7 @@ struct iscsi_header {
 	uint32_t wanted_bytes;		/* R2T */
 	uint8_t reason;			/* Reject, asynchronous event */
 	bool transit, more;		/* login response: to the next stage; text goes on */
-	uint8_t next_stage;		/* login response: 3 is the full-feature phase */
+	uint8_t stage, next_stage;	/* login response: 3 is the full-feature phase */
 	uint16_t login_status;
 };
 

@@ -180,7 +180,7 @@ scsi_data_task(struct scsi_task *task, bool write, bool fua, bool ten, uint64_t 
 	int direction = write ? SCSI_XFER_WRITE : SCSI_XFER_READ;
 	uint8_t *cdb;
 
-	/* iovecs are handed to libiscsi as they are. */
+	/* libiscsi's iovecs are used as they are. */
 	static_assert(sizeof(struct scsi_iovec) == sizeof(struct iovec), "same layout");
 	static_assert(offsetof(struct scsi_iovec, iov_base) == offsetof(struct iovec, iov_base),
 		      "same layout");

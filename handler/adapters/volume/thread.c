@@ -386,8 +386,7 @@ volume_thread_start(struct hosted *hosted)
 	hosted->reactor = reactor_create();
 	if (!hosted->reactor)
 		return -errno;
-	/* Signals are the program's business; only faults of this very thread stay.  SIGPIPE:
-	 * libiscsi writes to sockets that may be closed without MSG_NOSIGNAL. */
+	/* Signals are the program's business; only faults of this very thread stay. */
 	sigfillset(&most);
 	sigdelset(&most, SIGSEGV);
 	sigdelset(&most, SIGBUS);

@@ -77,6 +77,7 @@ class TargetOptions:
     readonly: bool = False
     device_type: str = "disk"  # "cd" for a LUN that is no disk
     chap: tuple[str, str] | None = None  # user and secret
+    proof: tuple[str, str] | None = None  # the target's own, of mutual CHAP
     tuned: bool = True  # False leaves tgtd's own limits
     address: str = "127.0.0.1"
     write_cache: bool = True  # False: what was answered is on the medium
@@ -215,6 +216,11 @@ class TargetFarm:
         target = self.targets[number]
         target.options = dataclasses.replace(target.options, chap=(user, secret))
         self._apply_chap(target)
+
+    def forget_chap(self, number: int) -> None:
+        """After a restart logins are asked for nothing."""
+        target = self.targets[number]
+        target.options = dataclasses.replace(target.options, chap=None, proof=None)
 
     def set_readonly(self, number: int, readonly: bool = True) -> None:
         target = self.targets[number]
@@ -361,10 +367,14 @@ class TargetFarm:
 
     def _apply_chap(self, target: Target) -> None:
         assert target.options.chap is not None
-        user, secret = target.options.chap
+        self._bind_account(target, *target.options.chap)
+        if target.options.proof is not None:
+            self._bind_account(target, *target.options.proof, "--outgoing")
+
+    def _bind_account(self, target: Target, user: str, secret: str, *direction: str) -> None:
         account = ("--mode", "account", "--op")
         self.admin(target.number, *account, "new", "--user", user, "--password", secret)
-        self.admin(target.number, *account, "bind", "--tid", str(target.tid), "--user", user)
+        self.admin(target.number, *account, "bind", "--tid", str(target.tid), "--user", user, *direction)
 
     def _signal(self, target: Target, number: signal.Signals) -> None:
         if target.process is None:

@@ -306,7 +306,7 @@ start(uint8_t options)
 	fuzz.out_start = fuzz.out_end = 0;
 	fuzz.peer = sockets[1];
 	fuzz.login = (struct iscsi_login){
-		.complete = true, .exp_cmd_sn = 1, .max_cmd_sn = options & 32 ? 3 : 100,
+		.outcome = LOGIN_COMPLETE, .exp_cmd_sn = 1, .max_cmd_sn = options & 32 ? 3 : 100,
 		.negotiated = {
 			.first_burst_bytes = 8192, .max_burst_bytes = 16384,
 			.target_segment_bytes = options & 16 ? 509 : 4096,

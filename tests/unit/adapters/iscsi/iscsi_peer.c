@@ -200,7 +200,7 @@ set_up(struct iscsi_negotiated agreed)
 	rig.peer = sockets[1];
 	rig.stat_sn = 100;
 	rig.login = (struct iscsi_login){
-		.complete = true,
+		.outcome = LOGIN_COMPLETE,
 		.stat_sn = 99,
 		.exp_cmd_sn = 1,
 		.max_cmd_sn = 64,

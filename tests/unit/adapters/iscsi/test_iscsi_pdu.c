@@ -195,10 +195,9 @@ test_keys_of_a_login_are_taken_where_they_make_sense(void **state)
 		"InitialR2T=No\0ImmediateData=No\0FirstBurstLength=8192\0MaxBurstLength=1048576\0MaxRecvDataSegmentLength=0x4000\0HeaderDigest=CRC32C\0DataDigest=None\0TargetPortalGroupTag=3";
 	static const char odd[] = "InitialR2T=\0ImmediateData=\0FirstBurstLength=0\0MaxBurstLength="
 				  "-1\0MaxRecvDataSegmentLength=9x\0HeaderDigest=Reject\0TargetPortalGroupTag=x\0=\0\0InitialR2T";
-	struct iscsi_login login;
-	struct iscsi_negotiated *agreed = &login.negotiated;
+	struct iscsi_negotiated negotiated, *agreed = &negotiated;
 
-	iscsi_login_start(&login);
+	iscsi_negotiated_defaults(agreed);
 	assert_true(agreed->initial_r2t && agreed->immediate_data && !agreed->header_digest);
 	iscsi_login_keys(keys, sizeof(keys), agreed);
 	assert_false(agreed->initial_r2t || agreed->immediate_data || agreed->data_digest);

@@ -221,9 +221,37 @@ test_two_lines_are_user_and_secret(void **state)
 }
 
 static void
+test_four_lines_are_also_those_of_the_target(void **state)
+{
+	struct iscsi_credentials credentials = { .initiator = "iqn.kept" };
+	struct fault fault;
+	char longest[4 * 256 + 1];
+
+	if (geteuid() != 0)
+		skip();
+	fill("joe\nsecret of joe\ntarget\nits secret\n", 36);
+	assert_int_equal(iscsi_credentials_read(secrets_path, &credentials, &fault), 0);
+	assert_string_equal(credentials.secret, "secret of joe");
+	assert_string_equal(credentials.target_user, "target");
+	assert_string_equal(credentials.target_secret, "its secret");
+	iscsi_credentials_wipe(&credentials);
+	assert_string_equal(credentials.secret, "");
+	assert_string_equal(credentials.target_secret, "");
+	assert_string_equal(credentials.initiator, "iqn.kept");
+	memset(longest, 'x', sizeof(longest));
+	for (int line = 0; line < 4; line++) {
+		longest[line * 256] = (char)('a' + line);
+		longest[line * 256 + 255] = '\n';
+	}
+	fill(longest, sizeof(longest) - 1);
+	assert_int_equal(iscsi_credentials_read(secrets_path, &credentials, &fault), 0);
+	assert_int_equal(strlen(credentials.target_secret), 255);
+}
+
+static void
 test_other_contents_are_refused_without_showing_them(void **state)
 {
-	char longer[2048];
+	char longer[4096];
 
 	if (geteuid() != 0)
 		skip();
@@ -234,7 +262,11 @@ test_other_contents_are_refused_without_showing_them(void **state)
 	fill("\nsecret\n", 8);
 	refuses_file(-EINVAL, "two lines");
 	fill("joe\nsecret\nmore\n", 16);
-	refuses_file(-EINVAL, "more than two");
+	refuses_file(-EINVAL, "or four");
+	fill("joe\nsecret\nmore\nxxx\nmost\n", 25);
+	refuses_file(-EINVAL, "more than four");
+	fill("joe\nxxx\nmore\nxxx\n", 17);
+	refuses_file(-EINVAL, "same secret twice");
 	fill("joe\nsec\0ret\n", 12);
 	refuses_file(-EINVAL, "not text");
 	memset(longer, 'x', sizeof(longer));
@@ -287,6 +319,8 @@ main(void)
 		cmocka_unit_test(test_random_bytes_never_crash_and_what_is_taken_comes_back),
 		cmocka_unit_test_setup_teardown(test_two_lines_are_user_and_secret, make_file,
 						remove_file),
+		cmocka_unit_test_setup_teardown(test_four_lines_are_also_those_of_the_target,
+						make_file, remove_file),
 		cmocka_unit_test_setup_teardown(test_other_contents_are_refused_without_showing_them,
 						make_file, remove_file),
 		cmocka_unit_test_setup_teardown(
