@@ -27,6 +27,40 @@ def member(request, memory_folder: Path, monkeypatch) -> Iterator[str]:
 
 
 @pytest.mark.timeout(120)
+@pytest.mark.parametrize(
+    ("chap", "proof", "closed"),
+    [
+        (("joe", "secret of joe 12"), None, None),
+        (("joe", "secret of joe 12"), ("target", "secret of it 123"), None),
+        (("joe", "another secret 1"), None, "authentication failed"),
+        (None, None, "asks for no CHAP"),
+    ],
+    ids=["one way", "mutual", "wrong secret", "none"],
+)
+def test_chap_is_required_and_both_sides_prove_themselves(memory_folder, tmp_path, start, chap, proof, closed) -> None:
+    from iraid_dev.stack.lio_targets import LioTargets
+
+    def secrets(lines: str) -> str:
+        path = tmp_path / "chap-file"
+        path.write_text(lines)
+        path.chmod(0o600)
+        return f"secrets={path}"
+
+    one_way = secrets("joe\nsecret of joe 12\n")
+    with LioTargets(memory_folder / "chap", 1, 64 << 20, chap=chap, proof=proof) as targets:
+        if closed:
+            answer = start(targets.member(0), one_way).ask("open")
+            assert answer.startswith("closed EACCES") and closed in answer, answer
+        elif proof is None:
+            start(targets.member(0), one_way).open()
+        if chap and not closed:
+            wrong = secrets("joe\nsecret of joe 12\ntarget\nanother secret\n")
+            assert "did not prove who it is" in start(targets.member(0), wrong).ask("open")
+        if proof:
+            start(targets.member(0), secrets("joe\nsecret of joe 12\ntarget\nsecret of it 123\n")).open()
+
+
+@pytest.mark.timeout(120)
 def test_pings_are_survived_under_load(member, start) -> None:
     probe = start(member, "key=aa11", "deadline_ms=10000")
     probe.open()

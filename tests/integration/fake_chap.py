@@ -41,13 +41,14 @@ class Chap:
     algorithms: tuple[str, ...] = (MD5,)
     proof: Proof | None = None
     method: str = "CHAP"  # what it chooses of those that it is offered
+    goes_on: bool = False  # wants none whatever it chooses, as LIO without authentication does
     used: list[str] = dataclasses.field(default_factory=list)  # algorithms
     asked: list[dict[str, str]] = dataclasses.field(default_factory=list)
 
     def __call__(self, connection: Connection, flags: int, asked: dict[str, str]) -> LoginAnswer:
         self.asked.append(asked)
         if flags >> 2 & 3 != SECURITY_STAGE:
-            admitted = connection in self._admitted or self.method == "None"
+            admitted = connection in self._admitted or self.method == "None" or self.goes_on
             return LoginAnswer(flags, connection.target.keys, 0) if admitted else LoginAnswer(flags, {}, REFUSED)
         if "CHAP_R" in asked:
             return self._judge(connection, flags, asked)
@@ -55,7 +56,8 @@ class Chap:
             return self._challenge(connection, flags, asked["CHAP_A"].split(","))
         if "AuthMethod" not in asked:  # on to the next stage
             return LoginAnswer(flags, {}, 0)
-        return LoginAnswer(flags & ~TRANSIT, {"AuthMethod": self.method, "TargetPortalGroupTag": "1"}, 0)
+        flags = flags if self.goes_on else flags & ~TRANSIT
+        return LoginAnswer(flags, {"AuthMethod": self.method, "TargetPortalGroupTag": "1"}, 0)
 
     def __post_init__(self) -> None:
         self._admitted: list[Connection] = []

@@ -27,6 +27,7 @@ ROLES = ROOT / "packaging/ansible/roles"
 EXAMPLE = ROOT / "packaging/ansible/example"
 MIB = 1 << 20
 USER, SECRET = "gateway1", "wolf-howls-42"
+TARGET_SECRET = "secret-of-the-targets"
 
 pytestmark = [
     pytest.mark.long,
@@ -263,8 +264,9 @@ def test_secrets_are_private_files_and_spares_are_added(
     controller: Controller, make_farm: Callable[..., TargetFarm]
 ) -> None:
     gateway = controller.gateway
-    farm = make_farm(6, chap=(USER, SECRET))
-    chap = {"user": USER, "secret": SECRET}
+    farm = make_farm(6, chap=(USER, SECRET), proof=("target", TARGET_SECRET))
+    chap = {"user": USER, "secret": SECRET, "target_user": "target", "target_secret": TARGET_SECRET}
+    text = f"{USER}\n{SECRET}\ntarget\n{TARGET_SECRET}\n"
     name = "iqn.2026-01.org.example:gateway1"
     everything = {
         "iraid_volumes": [
@@ -278,7 +280,7 @@ def test_secrets_are_private_files_and_spares_are_added(
     assert controller.play("--diff", "-vvv", **everything).changed == 0
     files = sorted((gateway.config / "secrets").iterdir())
     assert [path.name for path in files] == ["gateway+spare0", "v0"]
-    assert all(path.stat().st_mode & 0o777 == 0o600 and path.read_text() == f"{USER}\n{SECRET}\n" for path in files)
+    assert all(path.stat().st_mode & 0o777 == 0o600 and path.read_text() == text for path in files)
     states = {one["member"]: one["state"] for one in gateway.status("v0")["members"]}
     assert states[farm.member(4)] == "spare"
     assert [one["device"] for one in gateway.must("status", "--json").json["spares"]] == [farm.member(5)]

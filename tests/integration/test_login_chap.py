@@ -80,12 +80,13 @@ ZERO_PROOF = (("CHAP_N", TARGET_USER), ("CHAP_R", "0x" + "00" * 16))
 @pytest.mark.parametrize(
     "rule",
     [
-        Chap(USER, SECRET, method="None"), Chap(USER, SECRET, method="Reject"), Chap(USER, SECRET, method="CHAP,None"),
+        Chap(USER, SECRET, goes_on=True), Chap(USER, SECRET, method="None"),
+        Chap(USER, SECRET, method="Reject"), Chap(USER, SECRET, method="CHAP,None"),
         lambda connection, flags, asked: LoginAnswer(flags & ~TRANSIT, {}, 0),
         at_once(0b0001), at_once(0b0011), at_once(0b0111), at_once(0b0001, *ZERO_PROOF), at_once(0b0111, *ZERO_PROOF),
     ],
     ids=[
-        "none", "reject", "a list", "silence", "next stage", "full-feature phase", "another stage",
+        "goes on", "none", "reject", "a list", "silence", "next stage", "full-feature phase", "another stage",
         "next stage and zeros as a proof", "another stage and zeros as a proof",
     ],
 )  # fmt: skip
@@ -145,7 +146,7 @@ def test_a_challenge_in_base64_is_understood(secrets) -> None:
         if "CHAP_A" in asked:
             keys = {"CHAP_A": SHA256, "CHAP_I": "0x7f", "CHAP_C": "0bYSBjaGFsbGVuZ2Ugb2YgMjMgYnl0ZXM="}
             return LoginAnswer(flags & ~TRANSIT, keys, 0)
-        return LoginAnswer(flags, {"AuthMethod": "CHAP"}, 0)
+        return LoginAnswer(flags & ~TRANSIT, {"AuthMethod": "CHAP"}, 0)
 
     with FakeTarget() as target:
         target.on_login = rule
@@ -212,6 +213,16 @@ def test_a_tgtd_with_its_outgoing_account_is_opened(tmp_path, start, secrets) ->
 # A volume
 
 
+def command_lines() -> list[str]:
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            found.append(path.read_bytes().decode(errors="replace"))
+        except OSError:  # it has ended
+            pass
+    return found
+
+
 def test_a_member_that_asks_no_more_for_chap_stays_out(
     gateway: Gateway, make_farm: Callable[..., TargetFarm], secrets
 ) -> None:
@@ -232,7 +243,10 @@ def test_a_member_that_asks_no_more_for_chap_stays_out(
         assert shown["state"] != "active" and farm.member(1) in str(shown)
         disk.pwrite(b"1" * 65536, 0)
         assert farm.digests()[1] == before
-    assert SECRET not in gateway.logs() and TARGET_SECRET not in gateway.logs()
+        shown_anywhere = [gateway.logs(), str(volume.status()), gateway.iraid("status", "v0").out, *command_lines()]
+        shown_anywhere += [path.read_text() for path in gateway.config.rglob("*.conf")]
+    for text in shown_anywhere:
+        assert SECRET not in text and TARGET_SECRET not in text
 
 
 def test_create_and_examine_name_the_member_that_asks_for_no_chap(
@@ -260,6 +274,8 @@ def test_a_portal_may_list_its_targets_without_chap(tmp_path, secrets) -> None:
         assert admin(f"secrets={chap_file}", "discover", farm.portal(0))["target"].startswith(farm.iqn(0))
     with FakeTarget() as target:
         target.on_login = Chap(USER, SECRET, method="None")
+        assert admin(f"secrets={chap_file}", "discover", target.portal)["target"].startswith(target.iqn)
+        target.on_login = Chap(USER, SECRET, method="CHAP", goes_on=True)
         assert admin(f"secrets={chap_file}", "discover", target.portal)["target"].startswith(target.iqn)
         said = admin(f"secrets={chap_file}", "luns", target.member)
         assert said["error"] == LOGIN and DECLINED in said["message"]

@@ -22,8 +22,8 @@
 struct admin_session {
 	struct iscsi_connection *connection; /* of a normal session that is logged in */
 	int fd;				     /* the connection's, or still our own; -1: none */
-	struct iscsi_task task;		      /* the one under way */
-	struct member_address address;	      /* iqn empty: a discovery session */
+	struct iscsi_task task;		     /* the one under way */
+	struct member_address address;	     /* iqn empty: a discovery session */
 	const struct iscsi_credentials *credentials; /* of the caller, while it logs in */
 	struct admin_bounds bounds;
 	struct resolved asked; /* addresses of the portal that was asked for */

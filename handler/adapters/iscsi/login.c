@@ -187,10 +187,13 @@ say_operational(struct iscsi_login *login)
 	say(login, "DataSequenceInOrder=Yes");
 }
 
+/* Do we ask to go on to the next stage?  Also with the first question: a target that wants no CHAP (LIO)
+ * tells it by going on, and else waits for one that it can't do.
+ */
 static bool
-leaves_security(const struct iscsi_login *login)
+asks_to_go_on(const struct iscsi_login *login)
 {
-	return login->step == LOGIN_PROVE || login->step == LOGIN_LEAVE_SECURITY;
+	return login->step != LOGIN_ASK_CHALLENGE;
 }
 
 /* The text is there: put the header before it. */
@@ -198,7 +201,6 @@ static void
 send_request(struct iscsi_login *login)
 {
 	bool negotiating = login->step == LOGIN_NEGOTIATE;
-	bool transit = negotiating || leaves_security(login);
 	uint8_t *header = login->out;
 	uint32_t text_bytes = login->out_bytes;
 	const uint8_t *isid = login->request.isid;
@@ -206,7 +208,7 @@ send_request(struct iscsi_login *login)
 	memset(header, 0, ISCSI_HEADER_BYTES);
 	header[0] = LOGIN_REQUEST;
 	header[1] = (uint8_t)((negotiating ? OPERATIONAL_STAGE : SECURITY_STAGE) << 2);
-	if (transit)
+	if (asks_to_go_on(login))
 		header[1] |= FLAG_TRANSIT | (negotiating ? FULL_FEATURE_PHASE : OPERATIONAL_STAGE);
 	put_be24(header + 5, text_bytes);
 	header[8] = 0x80; /* a random name (11.12.5) */
@@ -339,16 +341,17 @@ take_redirection(struct iscsi_login *login)
 }
 
 static int
-take_method(struct iscsi_login *login)
+take_method(struct iscsi_login *login, const struct iscsi_header *header)
 {
 	const char *method = value_of(login, "AuthMethod");
+	bool none = header->transit || (method != NULL && strcmp(method, "None") == 0);
 
-	if (method != NULL && strcmp(method, "None") == 0 && login->request.iqn == NULL) {
+	if (none && login->request.iqn == NULL) {
 		login->target_proven = true; /* of what it lists each is asked again */
-		ask(login, LOGIN_LEAVE_SECURITY);
+		ask(login, header->transit ? LOGIN_NEGOTIATE : LOGIN_LEAVE_SECURITY);
 		return 0;
 	}
-	if (method == NULL || strcmp(method, "CHAP") != 0)
+	if (none || method == NULL || strcmp(method, "CHAP") != 0)
 		return fail(login, LOGIN_CHAP_DECLINED,
 			    "the target asks for no CHAP, although a user and secret are "
 			    "configured for it");
@@ -457,8 +460,8 @@ stage_is_right(const struct iscsi_login *login, const struct iscsi_header *heade
 		return false;
 	if (!header->transit)
 		return true;
-	return (negotiating && header->next_stage == FULL_FEATURE_PHASE) ||
-	       (leaves_security(login) && header->next_stage == OPERATIONAL_STAGE);
+	return asks_to_go_on(login) &&
+	       header->next_stage == (negotiating ? FULL_FEATURE_PHASE : OPERATIONAL_STAGE);
 }
 
 static int
@@ -477,7 +480,7 @@ take_text(struct iscsi_login *login, const struct iscsi_header *header)
 		login->negotiated.portal_group = heard.portal_group;
 	switch (login->step) {
 	case LOGIN_ASK_METHOD:
-		return take_method(login);
+		return take_method(login, header);
 	case LOGIN_ASK_CHALLENGE:
 		return take_challenge(login);
 	case LOGIN_PROVE:

@@ -135,11 +135,14 @@ def secrets_in(value: Any) -> set[str]:
 
 
 def secrets_of_file(path: Path) -> set[str]:
-    """Of a secrets file: all lines but the first, which is the user.  Nothing if it can't be read."""
+    """Of a secrets file: all lines but the first, and the third of four, which are users.  Nothing if it can't be
+    read."""
     try:
         lines = _lines(path.read_bytes()[:65536].decode(errors="replace"))
     except OSError:
         return set()
+    if len(lines) == 4:
+        return {lines[1].strip(), lines[3].strip()}
     return {line.strip() for line in (lines[1:] or lines)}
 
 

@@ -44,11 +44,15 @@ class LioTargets:
         block_bytes: int = 512,
         parameters: dict[str, str] | None = None,
         attributes: dict[str, str] | None = None,
+        chap: tuple[str, str] | None = None,
+        proof: tuple[str, str] | None = None,
     ):
+        """chap: user and secret of whoever logs in; proof: the targets' own, of mutual CHAP."""
         self.directory = directory
         self.block_bytes = block_bytes
         self.parameters = PARAMETERS | (parameters or {})
-        self.attributes = OPEN_TO_ALL | (attributes or {})
+        self.attributes = OPEN_TO_ALL | ({"authentication": "1"} if chap else {}) | (attributes or {})
+        self.chap, self.proof = chap, proof
         self.size_bytes = size_bytes
         self.ports = [0] * count
         self._made: list[Any] = []  # of rtslib
@@ -102,6 +106,10 @@ class LioTargets:
             group.set_attribute(name, value)
         for name, value in self.parameters.items():
             group.set_parameter(name, value)
+        if self.chap:
+            group.chap_userid, group.chap_password = self.chap
+        if self.proof:
+            group.chap_mutual_userid, group.chap_mutual_password = self.proof
         rtslib.LUN(group, 0, storage_object=storage)
         self.ports[number] = self.ports[number] or free_port()
         self._listen(group, number)

@@ -278,6 +278,7 @@ def target(**changes):
 def lio(want):
     """LIO's dump when it serves a target."""
     secret = {"chap_userid": want.user or "", "chap_password": want.secret or ""}
+    secret |= {"chap_mutual_userid": want.target_user or "", "chap_mutual_password": want.target_secret or ""}
     group = {
         "tag": 1,
         "enable": True,
@@ -404,7 +405,14 @@ def test_others_stay_in_the_saved_configuration_though_they_do_not_run():
 
 
 def test_the_block_of_a_tgt_target_has_all_that_was_asked_for():
-    text = tgt_config.text(IQN, [("/srv/a.img", True)], [GATEWAY], ["10.0.0.0/24"], "u", "s", {"MaxBurstLength": 1})
+    text = tgt_config.text(
+        IQN,
+        [("/srv/a.img", True)],
+        [GATEWAY],
+        ["10.0.0.0/24"],
+        [("incominguser", "u", "s"), ("outgoinguser", "t", "x")],
+        {"MaxBurstLength": 1},
+    )
     assert text.startswith("# ") and f"<target {IQN}>" in text
     for line in (
         "<backing-store /srv/a.img>",
@@ -412,6 +420,7 @@ def test_the_block_of_a_tgt_target_has_all_that_was_asked_for():
         f"initiator-name {GATEWAY}",
         "initiator-address 10.0.0.0/24",
         "incominguser u s",
+        "outgoinguser t x",
         "MaxBurstLength 1",
         "MaxRecvDataSegmentLength 262144",
     ):

@@ -171,6 +171,18 @@ def test_a_bad_secret_is_not_shown():
     assert len(found) == 1 and "chap.secret" in found[0] and SECRET not in found[0]
 
 
+def test_a_target_proves_itself_by_a_user_and_another_secret():
+    chap = {"user": "u", "secret": SECRET, "target_user": "t", "target_secret": f"another {SECRET}"}
+    target = {"iqn": DISK, "luns": [{"device": "/dev/vg0/iraid"}], "initiators": [DISK], "chap": chap}
+    assert problems([volume(chap=chap)]) == backend_problems([target]) == []
+    for changes, word in (({"target_secret": None}, "both"), ({"target_secret": SECRET}, "different"),
+                          ({"target_user": ""}, "target_user")):  # fmt: skip
+        for found in (problems([volume(chap=chap | changes)]), backend_problems([target | {"chap": chap | changes}])):
+            assert len(found) == 1 and word in found[0] and SECRET not in found[0], found
+    written = filters.secret_files([volume(chap=chap)], [{"device": MEMBERS[0], "chap": chap}], "/etc/iraid")
+    assert all(one.items() >= chap.items() for one in written)
+
+
 def test_a_device_has_one_place_in_all_volumes_and_spares():
     second = volume(name="v1")
     assert len(problems([volume(), second])) == 3

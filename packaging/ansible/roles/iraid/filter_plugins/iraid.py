@@ -146,8 +146,15 @@ def _check_login(where, holder, problems):
 def _check_chap(where, chap, problems):
     if not chap:
         return
-    for key in ("user", "secret"):
+    mutual = [key for key in ("target_user", "target_secret") if chap.get(key) is not None]
+    for key in ("user", "secret", *mutual):
         problems.check(f"{where}.{key}", names.secret_text, chap.get(key))
+    if len(mutual) == 1:
+        problems.append(
+            f"{where}.{mutual[0]}: mutual CHAP takes target_user and target_secret: write both, or none of them"
+        )
+    elif mutual and chap["target_secret"] == chap.get("secret"):
+        problems.append(f"{where}.target_secret: it is the same as secret: gateway and target need different ones")
 
 
 def _check_export(where, export, problems):
@@ -220,8 +227,8 @@ def _check_tgt(where, target, given, problems):
             "the host can see them for a moment, at each start: use iraid_backend_kind: lio, or accept "
             "that with iraid_backend_tgt_secrets_shown: true"
         )
-    for key in ("user", "secret"):
-        if set(" #<>\\$\"'") & set(str(chap.get(key))):
+    for key in ("user", "secret", "target_user", "target_secret"):
+        if set(" #<>\\$\"'") & set(str(chap.get(key) or "")):
             problems.append(
                 f"{where}.chap.{key}: has one of blank # < > \\ $ \" ', which tgt's configuration does not allow: "
                 "choose another one"

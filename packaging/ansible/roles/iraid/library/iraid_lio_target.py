@@ -53,6 +53,12 @@ options:
   secret:
     description: CHAP secret.
     type: str
+  target_user:
+    description: The target's own CHAP user, by which it proves who it is; initiators have to ask for that then.
+    type: str
+  target_secret:
+    description: Its secret, another one.
+    type: str
   parameters:
     description: Parameters of the portal group. They override those of the module.
     type: dict
@@ -110,6 +116,8 @@ ARGUMENTS = {
     "open_to_all": {"type": "bool", "default": False},
     "user": {"type": "str"},
     "secret": {"type": "str", "no_log": True},
+    "target_user": {"type": "str"},
+    "target_secret": {"type": "str", "no_log": True},
     "parameters": {"type": "dict", "default": {}},
     "queue_depth": {"type": "int", "default": lio_plan.QUEUE_DEPTH},
 }
@@ -171,10 +179,11 @@ class Lio:
     def _make_acl(self, initiator):
         self.rtslib.NodeACL(self._group(), initiator, mode="create")
 
-    def _make_secret(self, initiator, user, secret):
+    def _make_secret(self, initiator, user, secret, target_user, target_secret):
         group = self._group()
         holder = group if initiator is None else self.rtslib.NodeACL(group, initiator, mode="lookup")
         holder.chap_userid, holder.chap_password = user, secret
+        holder.chap_mutual_userid, holder.chap_mutual_password = target_user, target_secret
 
     def _make_map(self, initiator, index):
         acl = self.rtslib.NodeACL(self._group(), initiator, mode="lookup")
@@ -203,6 +212,8 @@ def wanted(given):
         initiators=tuple(given["initiators"]),
         user=given["user"],
         secret=given["secret"],
+        target_user=given["target_user"],
+        target_secret=given["target_secret"],
         open_to_all=given["open_to_all"],
         parameters=given["parameters"],
         queue_depth=given["queue_depth"],
@@ -273,7 +284,12 @@ def run(module):
 
 
 def main():
-    module = AnsibleModule(argument_spec=ARGUMENTS, supports_check_mode=True, required_together=[("user", "secret")])
+    module = AnsibleModule(
+        argument_spec=ARGUMENTS,
+        supports_check_mode=True,
+        required_together=[("user", "secret"), ("target_user", "target_secret")],
+        required_by={"target_user": ("user",)},
+    )
     try:
         run(module)
     except (lio_plan.Refused, ValueError) as refused:

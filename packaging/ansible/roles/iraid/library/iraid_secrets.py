@@ -6,8 +6,9 @@ DOCUMENTATION = r"""
 module: iraid_secrets
 short_description: Write secrets files of iraid
 description:
-  - Line 1 is the user, line 2 the secret; the file belongs to root and has mode 0600. Its content is never shown, not
-    by C(--diff) either, and never put on a command line.
+  - Line 1 is the user, line 2 the secret; lines 3 and 4, if given, are those of the target (mutual CHAP). The file
+    belongs to root and has mode 0600. Its content is never shown, not by C(--diff) either, and never put on a command
+    line.
 options:
   files:
     description: The files.
@@ -27,6 +28,12 @@ options:
         description: The secret.
         type: str
         required: true
+      target_user:
+        description: The user by which targets prove who they are.
+        type: str
+      target_secret:
+        description: Their secret, another one.
+        type: str
 author: iraid maintainers
 """
 
@@ -65,7 +72,10 @@ ARGUMENTS = {
             "path": {"type": "path", "required": True},
             "user": {"type": "str", "required": True},
             "secret": {"type": "str", "required": True, "no_log": True},
+            "target_user": {"type": "str"},
+            "target_secret": {"type": "str", "no_log": True},
         },
+        "required_together": [("target_user", "target_secret")],
     },
 }
 
@@ -88,12 +98,13 @@ def main():
     written = []
     for one in module.params["files"]:
         path = Path(one["path"])
-        for what in ("user", "secret"):
+        lines = [what for what in ("user", "secret", "target_user", "target_secret") if one[what] is not None]
+        for what in lines:
             try:
                 secret_text(one[what])
             except ValueError as error:
                 module.fail_json(msg=f"the {what} of {path} {error}: write another one")
-        text = f"{one['user']}\n{one['secret']}\n"
+        text = "".join(f"{one[what]}\n" for what in lines)
         if is_right(path, text):
             continue
         written.append(str(path))

@@ -54,6 +54,12 @@ options:
   secret:
     description: CHAP secret.
     type: str
+  target_user:
+    description: The target's own CHAP user, by which it proves who it is to initiators that ask.
+    type: str
+  target_secret:
+    description: Its secret, another one.
+    type: str
   parameters:
     description: Parameters of the target. They override those of the module.
     type: dict
@@ -111,6 +117,8 @@ ARGUMENTS = {
     "open_to_all": {"type": "bool", "default": False},
     "user": {"type": "str"},
     "secret": {"type": "str", "no_log": True},
+    "target_user": {"type": "str"},
+    "target_secret": {"type": "str", "no_log": True},
     "parameters": {"type": "dict", "default": {}},
     "folder": {"type": "path", "default": "/etc/tgt/conf.d"},
 }
@@ -171,8 +179,14 @@ def run(module):
         [(one.device or one.file, one.write_back) for one in luns],
         given["initiators"],
         given["addresses"],
-        given["user"],
-        given["secret"],
+        [
+            (key, given[user], given[secret])
+            for key, user, secret in (
+                ("incominguser", "user", "secret"),
+                ("outgoinguser", "target_user", "target_secret"),
+            )
+            if given[secret]
+        ],
         given["parameters"],
     )
     there = old or path
@@ -211,7 +225,12 @@ def run(module):
 
 
 def main():
-    module = AnsibleModule(argument_spec=ARGUMENTS, supports_check_mode=True, required_together=[("user", "secret")])
+    module = AnsibleModule(
+        argument_spec=ARGUMENTS,
+        supports_check_mode=True,
+        required_together=[("user", "secret"), ("target_user", "target_secret")],
+        required_by={"target_user": ("user",)},
+    )
     try:
         run(module)
     except (lio_plan.Refused, ValueError) as refused:

@@ -26,6 +26,7 @@ SECRETS = [
     'quote"and\\slash7',
     "mutual-in-tree-8",
     "backup-comment-9",
+    "target-of-chap-file-10",
 ]
 IQN = "iqn.2026-01.org.example:v0"
 
@@ -41,7 +42,7 @@ def machine(tmp_path, monkeypatch):
         (tmp_path / path).write_text(text)
         (tmp_path / path).chmod(mode)
 
-    file("etc/iraid/secrets/v0", f"chap-user\n{SECRETS[0]}\n")
+    file("etc/iraid/secrets/v0", f"chap-user\n{SECRETS[0]}\nmember\n{SECRETS[9]}\n")
     file("etc/iraid/secrets/odd", SECRETS[6])
     file(
         "etc/iraid/volumes/v0.conf",

@@ -56,6 +56,8 @@ class Target:
     initiators: tuple = ()
     user: str = None
     secret: str = field(default=None, repr=False)
+    target_user: str = None
+    target_secret: str = field(default=None, repr=False)
     open_to_all: bool = False
     parameters: dict = field(default_factory=dict)
     queue_depth: int = QUEUE_DEPTH
@@ -228,8 +230,9 @@ def _plan_access(want, group, plan):
 
 
 def _plan_secret(want, holder, initiator, plan):
-    wanted = (want.user or "", want.secret or "")
-    if (holder.get("chap_userid") or "", holder.get("chap_password") or "") != wanted:
+    wanted = tuple(one or "" for one in (want.user, want.secret, want.target_user, want.target_secret))
+    keys = ("chap_userid", "chap_password", "chap_mutual_userid", "chap_mutual_password")
+    if tuple(holder.get(key) or "" for key in keys) != wanted:
         plan.add("secret", f"CHAP of {initiator or 'any initiator'} in {want.iqn}", initiator, *wanted)
 
 

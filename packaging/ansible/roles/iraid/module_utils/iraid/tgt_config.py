@@ -20,8 +20,8 @@ def file_before(folder, iqn):
     return path
 
 
-def text(iqn, luns, initiators, addresses, user, secret, parameters):
-    """The block of one target; luns: (path, write_back) of LUN 1, 2, ...
+def text(iqn, luns, initiators, addresses, accounts, parameters):
+    """The block of one target; luns: (path, write_back) of LUN 1, 2, ...; accounts: (key, user, secret).
 
     With neither initiators nor addresses everybody may log in.
     """
@@ -40,8 +40,7 @@ def text(iqn, luns, initiators, addresses, user, secret, parameters):
     lines += [f"    initiator-name {names.iqn(one)}" for one in initiators]
     # Both must fit; without a line of these, every address does.
     lines += [f"    initiator-address {one}" for one in addresses]
-    if secret:
-        lines.append(f"    incominguser {user} {secret}")
+    lines += [f"    {key} {user} {secret}" for key, user, secret in accounts]
     # Of the number of commands under way tgt-admin knows nothing; tgt's default, 128, is enough.
     merged = {**PARAMETERS, **parameters}
     lines += [f"    {name} {value}" for name, value in sorted(merged.items())]
