@@ -15,7 +15,7 @@ from fake_target import Connection, FakeTarget, LoginAnswer
 from test_iscsi_admin import LOGIN, UNREACHABLE, admin
 
 from iraid_dev.stack.farm import TargetFarm
-from iraid_dev.stack.private_gateway import Gateway
+from iraid_dev.stack.private_gateway import Gateway, call
 
 pytestmark = pytest.mark.timeout(60)
 USER, SECRET = "joe", "secret of joe 12"
@@ -231,6 +231,9 @@ def test_a_member_that_asks_no_more_for_chap_stays_out(
     gateway.must("stop", "v0")
     with gateway.serve("v0") as volume:
         disk = volume.connect()
+        paths = call(volume.control, "volume.path", name="v0")["members"]
+        assert all(one["path"]["negotiated"]["chap"] for one in paths)
+        assert all(one["path"]["negotiated"]["target_proven"] for one in paths)
         disk.pwrite(bytes(65536), 0)
         farm.kill(1)
         volume.wait_status(lambda status: status["state"] == "degraded", "the member to be left out")

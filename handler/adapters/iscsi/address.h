@@ -21,8 +21,8 @@ struct member_address {
 	unsigned int lun;
 };
 
-/* "host", "host:port", "[v6]:port" of `length` characters to a portal with a port.  NULL, or what is
- * wrong.
+/* "host", "host:port", "[v6]:port" of `length` characters to a portal with a port.  NULL, or what
+ * is wrong.
  */
 const char *portal_parse(const char *text, size_t length, char *out, size_t out_size);
 

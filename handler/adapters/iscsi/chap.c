@@ -1,5 +1,5 @@
-/* iscsi/chap.c - challenges and answers of CHAP.  Digests are OpenSSL's, which wipes what it made of
- * a secret.
+/* iscsi/chap.c - challenges and answers of CHAP.  Digests are OpenSSL's, which wipes what it made
+ * of a secret.
  */
 #include "chap.h"
 

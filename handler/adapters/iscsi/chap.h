@@ -20,8 +20,8 @@ enum chap_algorithm {
 	CHAP_SHA256 = 7,
 	CHAP_SHA3_256 = 8,
 };
-/* What we offer; the target takes the first it knows.  The strongest first, but 7 last: tgt and its kin
- * take 7 for SHA-1, as a draft of the standard had it, and would refuse a right answer.
+/* What we offer; the target takes the first it knows.  The strongest first, but 7 last: tgt and its
+ * kin take 7 for SHA-1, as a draft of the standard had it, and would refuse a right answer.
  */
 #define CHAP_ALGORITHMS "8,6,5,7"
 

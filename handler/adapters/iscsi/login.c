@@ -1,4 +1,4 @@
-/* iscsi/login.c - connecting, and the login phase of RFC 7143 (section 6): one question, one answer.
+/* iscsi/login.c - connecting, and the login of RFC 7143 (section 6): one question, one answer.
  *
  *     ASK_METHOD -> ASK_CHALLENGE -> PROVE -> NEGOTIATE -> complete
  *     AuthMethod    CHAP_A           CHAP_N,   the other
@@ -11,14 +11,14 @@
  * secret is offered, not required ("AuthMethod=CHAP,None").  It also tells neither what was
  * negotiated nor at which numbers the full-feature phase starts.
  *
- * Invariants.  With a secret no stage but the security stage comes first, and it is left only by
- * PROVE.  With a secret of the target's no PDU follows PROVE before the proof was right.  A target
- * leads into a stage only when it was asked to, and only into that one.  Memory is this struct's.
- * Answers are counted; how long they may take is the caller's to say.
+ * Invariants.  With a secret the security stage comes first, and only PROVE leaves it (and
+ * LEAVE_SECURITY, of a discovery).  With a secret of the target's no PDU follows PROVE before the
+ * proof was right.  A target leads into a stage only when it was asked to, and only into that one.
+ * Memory is this struct's.  Answers are counted; how long they may take is the caller's to say.
  *
- * "None" is offered beside CHAP so that a target without accounts says so, instead of refusing for a
- * reason that nobody can tell from a wrong user.  Only a discovery goes on then: most portals want no
- * CHAP of one, and it opens no LUN.
+ * "None" is offered beside CHAP so that a target without accounts says so, instead of refusing for
+ * a reason that nobody can tell from a wrong user.  Only a discovery goes on then: most portals
+ * want no CHAP of one, and it opens no LUN.
  *
  * The last answer's ExpCmdSN is what the target expects of our first command, MaxCmdSN its window,
  * and its StatSN the last one used (11.13.4).
@@ -187,8 +187,8 @@ say_operational(struct iscsi_login *login)
 	say(login, "DataSequenceInOrder=Yes");
 }
 
-/* Do we ask to go on to the next stage?  Also with the first question: a target that wants no CHAP (LIO)
- * tells it by going on, and else waits for one that it can't do.
+/* Do we ask to go on to the next stage?  Also with the first question: a target that wants no CHAP
+ * may tell it by going on (LIO), and else waits for one that it can't do.
  */
 static bool
 asks_to_go_on(const struct iscsi_login *login)
@@ -346,8 +346,7 @@ take_method(struct iscsi_login *login, const struct iscsi_header *header)
 	const char *method = value_of(login, "AuthMethod");
 	bool none = header->transit || (method != NULL && strcmp(method, "None") == 0);
 
-	if (none && login->request.iqn == NULL) {
-		login->target_proven = true; /* of what it lists each is asked again */
+	if (none && login->request.iqn == NULL) { /* of what it lists each is asked again */
 		ask(login, header->transit ? LOGIN_NEGOTIATE : LOGIN_LEAVE_SECURITY);
 		return 0;
 	}
@@ -408,6 +407,16 @@ take_challenge(struct iscsi_login *login)
 	return prove(login);
 }
 
+static int
+leave_security(struct iscsi_login *login, const struct iscsi_header *header)
+{
+	if (header->transit)
+		ask(login, LOGIN_NEGOTIATE);
+	else
+		ask_on(login, false);
+	return 0;
+}
+
 /* A target that sends our own challenge, or what it heard somebody else say, has no proof: each
  * challenge is new, and a secret is never that of both directions (iscsi_credentials_read).
  */
@@ -417,7 +426,7 @@ take_proof(struct iscsi_login *login, const struct iscsi_header *header)
 	const struct iscsi_credentials *credentials = login->request.credentials;
 	const char *name = value_of(login, "CHAP_N"), *answer = value_of(login, "CHAP_R");
 
-	if (wants_proof(login) && !login->target_proven) {
+	if (wants_proof(login) && !login->negotiated.target_proven) {
 		if (name == NULL || answer == NULL)
 			return fail(login, LOGIN_NOT_PROVEN,
 				    "the target did not prove who it is: it knows no mutual CHAP");
@@ -430,13 +439,10 @@ take_proof(struct iscsi_login *login, const struct iscsi_header *header)
 			return fail(login, LOGIN_NOT_PROVEN,
 				    "the target did not prove who it is: it has another secret "
 				    "than the CHAP file");
-		login->target_proven = true;
+		login->negotiated.target_proven = true;
 	}
-	if (header->transit)
-		ask(login, LOGIN_NEGOTIATE);
-	else
-		ask_on(login, false);
-	return 0;
+	login->negotiated.chap = true;
+	return leave_security(login, header);
 }
 
 static int
@@ -484,8 +490,9 @@ take_text(struct iscsi_login *login, const struct iscsi_header *header)
 	case LOGIN_ASK_CHALLENGE:
 		return take_challenge(login);
 	case LOGIN_PROVE:
-	case LOGIN_LEAVE_SECURITY:
 		return take_proof(login, header);
+	case LOGIN_LEAVE_SECURITY:
+		return leave_security(login, header);
 	case LOGIN_NEGOTIATE:
 		return take_keys(login, header);
 	}

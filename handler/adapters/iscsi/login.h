@@ -1,5 +1,5 @@
-/* iscsi/login.h - a connection to a portal and the login on it, what it brought, and why one failed.
- * Shared by backend/ and device/.
+/* iscsi/login.h - a connection to a portal and the login on it, what it brought, and why one
+ * failed.  Shared by backend/ and device/.
  */
 #ifndef IRAID_ISCSI_LOGIN_H
 #define IRAID_ISCSI_LOGIN_H
@@ -18,6 +18,8 @@ struct iscsi_negotiated {
 	bool initial_r2t, immediate_data;
 	bool header_digest, data_digest; /* CRC32C, else none */
 	uint32_t portal_group;		 /* TargetPortalGroupTag; 0: the target did not say */
+	bool chap;			 /* we proved who we are, ... */
+	bool target_proven;		 /* ... and so did the target */
 };
 
 /* How to log in.  What it points to lives until the login is over. */
@@ -62,7 +64,6 @@ struct iscsi_login {
 	struct iscsi_login_request request;
 	enum login_step step;
 	int answers;
-	bool target_proven;
 	enum chap_algorithm algorithm;
 	struct chap_challenge theirs, ours;
 	uint32_t out_bytes, sent_bytes, in_bytes, keys_bytes;
@@ -77,9 +78,9 @@ struct iscsi_login {
 int iscsi_connect_start(const char *portal);
 int iscsi_connect_result(int fd);
 
-/* Then the login.  It wants iscsi_login_events() (of poll) and is served until it has an outcome; the
- * socket stays its owner's.  0, or -errno: -ECONNRESET the target closed the connection, -EPROTO
- * it sent what is no answer to a login.
+/* Then the login.  It wants iscsi_login_events() (of poll) and is served until it has an outcome;
+ * the socket stays its owner's.  0, or -errno: -ECONNRESET the target closed the connection,
+ * -EPROTO it sent what is no answer to a login.
  */
 void iscsi_login_start(struct iscsi_login *login, const struct iscsi_login_request *request);
 int iscsi_login_events(const struct iscsi_login *login);

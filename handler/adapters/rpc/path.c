@@ -28,6 +28,8 @@ negotiated_json(const struct iscsi_negotiated *agreed)
 	rpc_put_bool(object, "header_digest", agreed->header_digest);
 	rpc_put_bool(object, "data_digest", agreed->data_digest);
 	rpc_put_number(object, "portal_group", agreed->portal_group);
+	rpc_put_bool(object, "chap", agreed->chap);
+	rpc_put_bool(object, "target_proven", agreed->target_proven);
 	return object;
 }
 

@@ -400,6 +400,8 @@ class Negotiated:
     header_digest: bool = False
     data_digest: bool = False
     portal_group: int = 0
+    chap: bool = False
+    target_proven: bool = False  # by mutual CHAP
 
 
 @dataclass

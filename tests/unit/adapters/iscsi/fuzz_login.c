@@ -2,8 +2,8 @@
  *
  * Input: a byte of options (which secrets, a discovery), then steps.  A step is an answer whose
  * header and keys are what the login expects just now, or a value near it, or anything; or raw
- * bytes.  Checked: with a secret nothing is complete before we answered a challenge, with one of the
- * target's nothing before its right proof was there; a login ends after few answers; the reason of
+ * bytes.  Checked: with a secret nothing is complete before we answered a challenge, with one of
+ * the target's nothing before its right proof was there; a login ends after few answers; the reason of
  * a failure is a line without a byte of the target's.
  */
 #include "../../fuzz.h"
