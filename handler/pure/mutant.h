@@ -1111,7 +1111,8 @@
 	  "the log is opened while rows are in volatile caches")				\
 	X(LOG_OPENED_UNRECORDED, "log-opened-unrecorded", 18, "level 5",			\
 	  "rows are logged before the superblocks name the log")				\
-	X(WRITTEN_WHILE_LOG_OPENS, "written-while-log-opens", 18, "level 5",			\
+	X(WRITTEN_WHILE_LOG_OPENS, "written-while-log-opens", 18,				\
+	  "test_engine_log: test_no_row_is_written_while_superblocks_are_to_name_the_log",	\
 	  "rows are written while the superblocks are to name the log")				\
 	X(PLACE_TAKEN_BESIDE_LOG, "place-taken-beside-log", 18, "level 5",			\
 	  "a place changes hands while records are live")					\

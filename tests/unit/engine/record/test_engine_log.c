@@ -451,6 +451,54 @@ test_writes_go_on_while_caches_are_flushed_for_the_log(void **state)
 	end(&world);
 }
 
+/* Superblocks that name a log's key don't get there. */
+static enum tap_verdict
+judge_opening(struct tap *tap, const struct backend_io *io)
+{
+	struct world *world = tap->owner;
+	const bool writes = io->op == BACKEND_WRITE || io->op == BACKEND_ZERO;
+	struct superblock superblock;
+
+	if (writes && io->offset_bytes >= DATA_OFFSET)
+		world->seen++;
+	if (io->op != BACKEND_WRITE || io->offset_bytes >= LAYOUT_MAP_OFFSET)
+		return TAP_PASS;
+	return superblock_decode(io->iov[0].iov_base, &superblock, NULL) == SUPERBLOCK_OK &&
+			       superblock.log_key != 0
+		       ? TAP_HOLD
+		       : TAP_PASS;
+}
+
+static void
+test_no_row_is_written_while_superblocks_are_to_name_the_log(void **state)
+{
+	struct world world;
+	struct rig *rig = &world.rig;
+
+	(void)state;
+	begin(&world, 5, 4, 16384, 195);
+	rig_start_active(rig);
+	submit_everywhere(rig, REQUEST_WRITE, 128, 128);
+	rig_drain(rig);
+	rig_wait_for_resync(rig);
+	for (int i = 0; i < 3; i++)
+		world.taps[i].judge = judge_opening;
+	fake_member_cut(&rig->members[3], false);
+	wait_for_held(&world, 1);
+	world.seen = 0;
+	rig_submit(rig, REQUEST_WRITE, 133, 9, false);
+	rig_steps(rig, 300);
+	assert_int_equal(world.seen, 0);
+	assert_false(is_open(rig));
+	for (int i = 0; i < 3; i++) {
+		world.taps[i].judge = judge;
+		tap_let_go(&world.taps[i]);
+	}
+	rig_drain(rig);
+	wait_until(rig, is_open);
+	end(&world);
+}
+
 /* What a resync proves after the log was opened is known of whoever goes next. */
 static void
 test_superblocks_say_when_all_rows_are_proven(void **state)
@@ -797,6 +845,7 @@ main(void)
 		cmocka_unit_test(
 			test_the_tail_passes_nothing_that_was_written_while_a_flush_was_under_way),
 		cmocka_unit_test(test_writes_go_on_while_caches_are_flushed_for_the_log),
+		cmocka_unit_test(test_no_row_is_written_while_superblocks_are_to_name_the_log),
 		cmocka_unit_test(test_superblocks_say_when_all_rows_are_proven),
 		cmocka_unit_test(test_a_record_is_on_enough_members_before_it_is_replayed),
 		cmocka_unit_test(test_a_row_is_touched_when_all_records_before_its_own_are_durable),
