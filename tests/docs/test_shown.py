@@ -159,6 +159,7 @@ def sources_of(program: Path) -> str:
         "scripts/test": "testrun",
         "scripts/soak": "soak",
         "scripts/demo": "demo",
+        "scripts/fuzz": "fuzz",
         "scripts/conformance": "conform",
         "scripts/simulate": "simulator",
     }

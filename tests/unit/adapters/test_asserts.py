@@ -17,7 +17,10 @@ WHY_NO_PEER_REACHES_IT = {
         # Sent once, in a state that waits for the answer and leaves with the connection.
         "connection->management_tag == ISCSI_NO_TAG": 1,
         "connection->logout_tag == ISCSI_NO_TAG": 1,
-        "login->complete": 1,  # both callers look before, and say what is wrong
+        "login->outcome == LOGIN_COMPLETE": 1,  # both callers look before, and say what is wrong
+    },
+    "iscsi/login.c": {
+        "length >= 0 && (size_t)length < room": 1,  # what we say: names and secrets have their bounds
     },
     "iscsi/inspect.c": {
         "inspection->step < INSPECT_DONE": 1,  # whoever asks stops there: device.c's loop, SESSION_MODE
