@@ -72,6 +72,7 @@ def test_a_lun_that_is_restored_beside_a_faulty_file_is_there_when_that_is_mende
     file = Path(f"/etc/iraid/volumes/{volume.name}.conf")
     good = file.read_text()
 
+    run("targetctl", "save")  # else what other tests had once is restored, too
     run("targetctl", "clear")
     run(IRAID, "stop", volume.name)
     spoil(file)

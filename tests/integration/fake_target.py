@@ -201,7 +201,7 @@ class FakeTarget:
         self.on_login: Callable[[Connection, int, dict[str, str]], LoginAnswer] | None = None  # else no CHAP is wanted
         self.on_text: Callable[[Connection, int, bytes], None] = Connection.list_targets
         # sends what is sent instead of each answer to a login: its tag, the answer
-        self.on_login: Callable[[Connection, int, bytes], None] | None = None
+        self.say_login: Callable[[Connection, int, bytes], None] | None = None
         self.commands: list[Command] = []
         self.isids: list[bytes] = []
         self.connections: list[Connection] = []
@@ -425,8 +425,8 @@ class Connection:
         answer = self._header(0x23, flags, tag)
         self.stat_sn += 1
         out = self.encode(answer[:8] + header[8:14] + b"\0\1" + answer[16:36] + struct.pack(">H10x", status), text)
-        if target.on_login is not None:
-            target.on_login(self, tag, out)
+        if target.say_login is not None:
+            target.say_login(self, tag, out)
             out = b""
         if target.login_instead:
             out = b""

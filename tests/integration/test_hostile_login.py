@@ -146,7 +146,7 @@ def ends_with(method: str, say: Say, serving: Serving) -> Callable[[], Any]:
             if method == "discover":
                 target.on_text = say
             else:
-                target.on_login = say
+                target.say_login = say
             return serving.ask(method, target)
 
     return ask
@@ -170,6 +170,7 @@ def test_any_pdu_in_any_place_costs_one_attempt(serving: Serving, method: str, f
     figure("cases", f"{len(calls)}: {dict(serving.outcomes)}")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("method", ["examine", "discover"])
 def test_random_bytes_cost_one_attempt(serving: Serving, method: str, figure) -> None:
     """Alone, and put over parts of a sensible answer."""
@@ -211,6 +212,7 @@ TEXTS = [
 ]  # fmt: skip
 
 
+@pytest.mark.long
 def test_absurd_keys_are_no_more_than_that(serving: Serving, figure) -> None:
     def case(text: bytes) -> Say:
         return lambda peer, tag, answer: peer.peer.sendall(with_text(answer, text))
@@ -219,6 +221,7 @@ def test_absurd_keys_are_no_more_than_that(serving: Serving, figure) -> None:
     figure("cases", f"{len(TEXTS)}: {dict(serving.outcomes)}")
 
 
+@pytest.mark.long
 def test_texts_of_16_mib_are_not_waited_for(serving: Serving, figure) -> None:
     def whole(opcode: int) -> Say:
         def say(peer: Connection, tag: int, answer: bytes) -> None:
@@ -266,7 +269,7 @@ def byte_by_byte(peer: Connection, out: bytes) -> None:
 
 def test_bytes_that_come_one_by_one_are_taken(serving: Serving) -> None:
     with FakeTarget() as target:
-        target.on_login = lambda peer, tag, answer: byte_by_byte(peer, answer)
+        target.say_login = lambda peer, tag, answer: byte_by_byte(peer, answer)
         target.on_text = lambda peer, tag, _: byte_by_byte(peer, text_answer(peer, tag))
         assert serving.ask("examine", target)["device"]["size_bytes"] == len(target.disk)
         assert [one["iqn"] for one in serving.ask("discover", target)["targets"]] == [target.iqn]
@@ -291,7 +294,7 @@ def test_a_member_that_turns_hostile_at_its_next_login_costs_itself_only(
         gateway.must("stop", "v0")
         with gateway.serve("v0") as volume:
             serving = Serving(volume)
-            target.on_login = lies
+            target.say_login = lies
             target.connections[-1].close()
 
             def works() -> bool:
@@ -300,7 +303,7 @@ def test_a_member_that_turns_hostile_at_its_next_login_costs_itself_only(
 
             wait_until(works, "twenty logins", 200)
             assert volume.status()["state"] == "degraded"
-            target.on_login = None
+            target.say_login = None
             volume.wait_status(lambda status: status["state"] == "active", "the member", 60)
             serving.load.check()
             serving.shadow.check_and_settle(read_all(serving.handle))
