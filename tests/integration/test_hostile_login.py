@@ -153,7 +153,7 @@ def ends_with(method: str, say: Say, serving: Serving) -> Callable[[], Any]:
     return ask
 
 
-@pytest.mark.parametrize("method", ["examine", "discover"])
+@pytest.mark.parametrize("method", ["examine", pytest.param("discover", marks=pytest.mark.long)])
 def test_any_pdu_in_any_place_costs_one_attempt(serving: Serving, method: str, figure) -> None:
     def case(place: str, intruder: bytes) -> Say:
         def say(peer: Connection, tag: int, answer: bytes) -> None:
@@ -268,6 +268,7 @@ def byte_by_byte(peer: Connection, out: bytes) -> None:
         threading.Event().wait(0.0005)  # a packet of its own
 
 
+@pytest.mark.long
 def test_bytes_that_come_one_by_one_are_taken(serving: Serving) -> None:
     with FakeTarget() as target:
         target.say_login = lambda peer, tag, answer: byte_by_byte(peer, answer)
