@@ -84,7 +84,7 @@ def test_the_guest_has_what_the_stack_needs_and_a_good_run_leaves_nothing():
         f'test "$PWD" = {ROOT}; test -x scripts/lab; test -t 1 && exit 3',
         "for m in target_core_user iscsi_target_mod iscsi_tcp; do test -d /sys/module/$m; done",
         "test -d /sys/kernel/config/target",
-        "for d in /etc/iscsi /etc/target /etc/iraid /var/lib/iraid /run/lock/iscsi /tmp $HOME; do"
+        "for d in /etc/iscsi /etc/rtslib-fb-target /etc/iraid /var/lib/iraid /run/lock/iscsi /tmp $HOME; do"
         " touch $d/lab-was-here; done",
         "dbus-send --system --print-reply --dest=org.freedesktop.DBus / org.freedesktop.DBus.GetId >/dev/null",
         "ip -o addr show lo | grep -q 127.0.0.1",
