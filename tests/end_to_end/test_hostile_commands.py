@@ -6,9 +6,10 @@ import os
 from pathlib import Path
 
 import pytest
+from disk_bytes import get, put
 
 from iraid_dev.stack import initiator
-from iraid_dev.stack.tools import attempt, run
+from iraid_dev.stack.tools import attempt
 
 LOG = Path("/var/log/tcmu-runner.log")
 ILLEGAL_REQUEST, DATA_PROTECT, INVALID_OPCODE = 5, 7, 9  # exit statuses of sg3-utils
@@ -25,23 +26,6 @@ def disk(shared_volume) -> str:
 def raw(disk: str, cdb: str, *options: str | Path) -> tuple[int, str]:
     """A command that is answered late is aborted and fails: with -t 20 the test ends before the session does."""
     return attempt("sg_raw", "--cmdset=1", "-t", "20", *options, disk, *cdb.split())
-
-
-def put(disk: str, data: bytes, offset: int) -> None:
-    fd = os.open(disk, os.O_RDWR | os.O_SYNC)
-    try:
-        assert os.pwrite(fd, data, offset) == len(data)
-    finally:
-        os.close(fd)
-
-
-def get(disk: str, length: int, offset: int) -> bytes:
-    run("blockdev", "--flushbufs", disk)
-    fd = os.open(disk, os.O_RDONLY)
-    try:
-        return os.pread(fd, length, offset)
-    finally:
-        os.close(fd)
 
 
 @pytest.mark.timeout(600)

@@ -9,6 +9,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from disk_bytes import get, put
 
 from iraid_dev.stack import initiator
 from iraid_dev.stack.gateway import iraid
@@ -26,23 +27,6 @@ def disk(shared_volume) -> str:
 
 def queue(disk: str, name: str) -> int:
     return int(Path("/sys/block", Path(disk).name, "queue", name).read_text())
-
-
-def put(disk: str, data: bytes, offset: int) -> None:
-    fd = os.open(disk, os.O_RDWR | os.O_SYNC)
-    try:
-        assert os.pwrite(fd, data, offset) == len(data)
-    finally:
-        os.close(fd)
-
-
-def get(disk: str, length: int, offset: int) -> bytes:
-    run("blockdev", "--flushbufs", disk)
-    fd = os.open(disk, os.O_RDONLY)
-    try:
-        return os.pread(fd, length, offset)
-    finally:
-        os.close(fd)
 
 
 def test_linux_sees_what_the_lun_says(disk):

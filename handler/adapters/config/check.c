@@ -74,10 +74,12 @@ check_chap_file(const char *path, int line, struct config_faults *faults)
 	struct fault why;
 
 	if (line > 0 && path[0] != '\0' && iscsi_credentials_read(path, &credentials, &why) != 0)
-		config_fault_add(faults, line, "chap_file",
-				 "write the user on line 1 and the secret on line 2; the file must "
-				 "belong to root and have mode 0600",
-				 "%.*s: %s", text_fit(path, 300), path, why.message);
+		config_fault_add(
+			faults, line, "chap_file",
+			"write the user on line 1 and the secret on line 2, for mutual CHAP the "
+			"target's own on lines 3 and 4; the file must "
+			"belong to root and have mode 0600",
+			"%.*s: %s", text_fit(path, 300), path, why.message);
 	explicit_bzero(&credentials, sizeof(credentials));
 }
 

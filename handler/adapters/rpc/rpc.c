@@ -334,10 +334,12 @@ rpc_take_credentials(json_object *params, struct iscsi_credentials *out, struct 
 		return fault_set(fault, FAULT_INVALID, "give an absolute path",
 				 "chap_file \"%s\" is not absolute", path);
 	if (path[0] != '\0' && iscsi_credentials_read(path, out, fault) != 0)
-		return fault_set(fault, FAULT_INVALID,
-				 "write the user on line 1 and the secret on line 2; the file must "
-				 "belong to root and have mode 0600",
-				 "chap_file \"%s\": %s", path, fault->message);
+		return fault_set(
+			fault, FAULT_INVALID,
+			"write the user on line 1 and the secret on line 2, for mutual CHAP the "
+			"target's own on lines 3 and 4; the file must "
+			"belong to root and have mode 0600",
+			"chap_file \"%s\": %s", path, fault->message);
 	snprintf(out->initiator, sizeof(out->initiator), "%s", usual.initiator);
 	return true;
 }
