@@ -23,7 +23,7 @@ COMMANDS = {  # and where the range ends that it writes from block 0 on
 
 
 @pytest.mark.timeout(280)
-@pytest.mark.parametrize("what", COMMANDS)
+@pytest.mark.parametrize("what", [pytest.param("write same", marks=pytest.mark.long), "unmap"])
 def test_what_is_written_after_a_command_was_given_up_stays(gateway, farm, memory_folder, what):
     volume = gateway.create(5, farm(4).members())
     volume.wait_resynced()

@@ -52,7 +52,9 @@ def wait_states(volume: object, states: list[str]) -> None:
 
 # Members lost in the midst of it, and who is lost when those are back.
 @pytest.mark.parametrize(
-    "level, count, lost, then", [(6, 5, (0, 3), (1, 2)), (10, 4, (1, 2), (0, 3))], ids=["level 6", "level 10"]
+    "level, count, lost, then",
+    [(6, 5, (0, 3), (1, 2)), pytest.param(10, 4, (1, 2), (0, 3), marks=pytest.mark.long)],
+    ids=["level 6", "level 10"],
 )
 @pytest.mark.timeout(400)
 def test_a_file_system_outlives_the_loss_of_two_members_twice(

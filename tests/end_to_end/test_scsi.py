@@ -111,7 +111,7 @@ def test_compare_and_write_tells_where_it_differs(disk, tmp_path):
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("dies", [False, True], ids=["all well", "a member dies"])
+@pytest.mark.parametrize("dies", [pytest.param(False, marks=pytest.mark.long), True], ids=["all well", "a member dies"])
 def test_a_counter_raced_from_two_sessions_loses_no_increment(gateway, farm, dies):
     """Two sessions of 32 commands each, all on one block, until enough has happened, however long that takes."""
     targets = farm(4, size_bytes=64 << 20)

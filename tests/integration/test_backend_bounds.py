@@ -20,7 +20,7 @@ from fake_target import NO_TAG, FakeTarget, Reply, Reservations, after, sense, t
 from test_backend_statuses import EIO, ENOTCONN, opened
 from test_iscsi_admin import LOGIN, UNREACHABLE, admin
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = [pytest.mark.sanitized_alone, pytest.mark.timeout(60)]
 DEADLINE = 0.4  # seconds; the bound is six of them
 SHORT = f"deadline_ms={int(DEADLINE * 1000)}"
 STALLED = r"closed ETIMEDOUT .*no progress"

@@ -25,6 +25,7 @@ from iraid_dev.stack.farm import TargetFarm
 
 
 pytestmark = [
+    pytest.mark.sanitized_alone,
     pytest.mark.timeout(120),
     pytest.mark.skipif(os.geteuid() != 0, reason="tgtd's control socket needs root"),
 ]

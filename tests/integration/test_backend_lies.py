@@ -12,7 +12,7 @@ from fake_target import OVERFLOW, UNDERFLOW, FakeTarget, Reply, Reservations, to
 from test_backend_statuses import EIO, ENOTCONN, opened
 from test_iscsi_admin import IO, UNFIT, admin
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = [pytest.mark.sanitized_alone, pytest.mark.timeout(60)]
 SIZE = 1 << 20
 CLAIMS = {
     "overflow": (OVERFLOW, 32), "overflow of nothing": (OVERFLOW, 0), "overflow of all": (OVERFLOW, 0xFFFFFFFF),

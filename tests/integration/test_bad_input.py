@@ -24,6 +24,7 @@ MIB = 1 << 20
 SIZE = 24 * MIB  # hashed often
 NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
 MakeFarm = Callable[..., TargetFarm]
+pytestmark = pytest.mark.sanitized_alone
 
 
 @pytest.fixture

@@ -21,9 +21,11 @@ MIB = 1 << 20
 
 
 def lives() -> list[object]:
-    """One life of each case always; eight with scripts/test --all."""
+    """One life of half of the cases always; eight of each with scripts/test --all."""
     return [
-        pytest.param(log, level, chunk, seed, marks=pytest.mark.long if seed else ())
+        pytest.param(
+            log, level, chunk, seed, marks=pytest.mark.long if seed or (level == 6) != (chunk == "64K") else ()
+        )
         for log, level, chunk, seed in product(("degraded", "always"), (5, 6), ("4K", "64K"), range(8))
     ]
 

@@ -23,7 +23,7 @@ from fake_target import ILLEGAL, Command, FakeTarget, Reply
 from iraid_dev.stack.farm import TargetFarm
 from iraid_dev.stack.private_gateway import Gateway, RpcError, call, wait_until
 
-pytestmark = pytest.mark.timeout(90)
+pytestmark = [pytest.mark.sanitized_alone, pytest.mark.timeout(90)]
 BUILD = Path(os.environ.get("IRAID_BUILD_DIR", Path(__file__).resolve().parents[2] / "build"))
 LOOK = BUILD / "handler/adapters/iraid-look"
 LIMIT_SECONDS = 10  # of a look and all around it

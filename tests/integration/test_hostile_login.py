@@ -24,7 +24,7 @@ from iraid_dev.stack.farm import TargetFarm
 from iraid_dev.stack.private_gateway import SANITIZED, Gateway, RpcError, Served, call, wait_until
 from iraid_dev.stack.shadow import Load, Shadow, read_all
 
-pytestmark = pytest.mark.timeout(400)
+pytestmark = [pytest.mark.sanitized_alone, pytest.mark.timeout(400)]
 LIMIT_SECONDS = 10  # of a login, and of a discovery
 SLACK_SECONDS = 8  # this machine may be busy
 GROWTH_BYTES_MAX = 32 << 20

@@ -17,7 +17,7 @@ from test_iscsi_admin import LOGIN, UNREACHABLE, admin
 from iraid_dev.stack.farm import TargetFarm
 from iraid_dev.stack.private_gateway import Gateway, call
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = [pytest.mark.sanitized_alone, pytest.mark.timeout(60)]
 USER, SECRET = "joe", "secret of joe 12"
 TARGET_USER, TARGET_SECRET = "backend", "secret of the target"
 ONE_WAY = f"{USER}\n{SECRET}\n"

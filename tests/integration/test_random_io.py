@@ -123,6 +123,7 @@ ABSENT = [
 ]  # fmt: skip
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("level, count, lost", ABSENT, ids=shape_id)
 def test_members_missing_at_start(
     gateway: Gateway, make_farm: Callable[..., TargetFarm], level: int, count: int, lost: tuple[int, ...]
