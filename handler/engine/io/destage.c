@@ -478,10 +478,11 @@ static bool
 is_much(const struct engine *engine)
 {
 	const unsigned int waiting = engine->io->backs.count - engine->io->backs.under_way;
+	const uint64_t window = write_log_window_bytes(engine), sure = write_log_sure_bytes(engine);
 
 	return back_memory_bytes(engine) > BACK_MEMORY_BYTES_MAX / 2 ||
 	       waiting > BACK_ROWS_MAX / 2 ||
-	       waiting_bytes(engine) > write_log_window_bytes(engine) / 5 * 4;
+	       waiting_bytes(engine) > (window < sure ? window : sure) / 5 * 4;
 }
 
 /* In batches, which share records and flushes: with one that is as old as may be go those that are
@@ -598,7 +599,7 @@ must_all_go(const struct engine *engine)
 {
 	const struct write_log *log = engine->write_log;
 
-	return log->blocked || log->pressed || !back_log_is_steady(engine) || engine->stop_wanted ||
+	return log->blocked || !back_log_is_steady(engine) || engine->stop_wanted ||
 	       engine->out != 0;
 }
 

@@ -493,26 +493,41 @@ promised_bytes(const struct write_log *log)
 	return bytes;
 }
 
-static bool
-is_borne(const struct engine *engine, uint64_t bytes)
+/* As many members as a record goes to can take so many bytes. */
+uint64_t
+write_log_sure_bytes(const struct engine *engine)
 {
 	const struct write_log *log = engine->write_log;
-	int members = 0;
+	uint64_t least = UINT64_MAX, bytes[IRAID_MEMBERS_MAX];
+	int members = 0, copies = copies_wanted(engine);
 
+	if (MUTANT(HELD_UNRESERVED))
+		return UINT64_MAX;
 	for (int role = 0; role < engine->geometry.members; role++) {
 		const struct member *member = engine->by_role[role];
 
-		members += member != NULL && member->in_sync && !log->places[role].refuses &&
-			   sure_bytes(log, &log->places[role]) >= bytes;
+		if (member != NULL && member->in_sync && !log->places[role].refuses)
+			bytes[members++] = sure_bytes(log, &log->places[role]);
 	}
-	return members >= copies_wanted(engine) || MUTANT(HELD_UNRESERVED);
+	for (; copies > 0; copies--) {
+		int most = 0;
+
+		if (members == 0)
+			return 0;
+		for (int i = 1; i < members; i++)
+			if (bytes[i] > bytes[most])
+				most = i;
+		least = bytes[most];
+		bytes[most] = bytes[--members];
+	}
+	return least;
 }
 
 bool
 write_log_bears(struct engine *engine, uint64_t more_bytes)
 {
 	struct write_log *log = engine->write_log;
-	const bool borne = is_borne(engine, promised_bytes(log) + more_bytes);
+	const bool borne = promised_bytes(log) + more_bytes <= write_log_sure_bytes(engine);
 
 	log->pressed |= !borne;
 	return borne;
@@ -537,7 +552,7 @@ may_begin(const struct engine *engine, const struct logged *logged, uint32_t pac
 		return true;
 	return all <= live_bytes_max(engine) &&
 	       taken + 2 * log->held_bytes <= capacity_bytes(engine) &&
-	       (log->held_bytes == 0 || is_borne(engine, promised + records));
+	       (log->held_bytes == 0 || promised + records <= write_log_sure_bytes(engine));
 }
 
 /* Whole parts that fit into one record, in the order in which they came.  take: they are copied

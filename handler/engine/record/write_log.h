@@ -182,7 +182,9 @@ void write_log_append(struct engine *engine, struct logged *logged);
 bool write_log_had_pending(const struct engine *engine);
 /* Records from this one on are kept for it, from now on. */
 void write_log_keep(struct engine *engine, struct logged *logged, uint64_t sequence);
-/* What is promised, and so many bytes more, will fit, whatever becomes of the tail. */
+/* What will fit, whatever becomes of the tail. */
+uint64_t write_log_sure_bytes(const struct engine *engine);
+/* What is promised, and so many bytes more, will. */
 bool write_log_bears(struct engine *engine, uint64_t more_bytes);
 /* Something more may be held. */
 bool write_log_may_hold(const struct engine *engine);
