@@ -1,13 +1,12 @@
-/* write_log.c - records of the write log: group commit, copies, room, the tail.
+/* write_log.c - records of the write log: group commit, copies, the tail.
  *
  * What waits while records are under way goes into the next one.  A record's bytes are copied, so
  * that they are the same on all of its members whatever becomes of the operation.
  *
- * Room: a member's segments are used in turn, and again when all of their records are below a tail
- * that members know of.  One segment of each is kept for records that say nothing but the tail.  The
- * tail rises with a flush, which is asked for when half of the room is used, or there is none.
+ * The tail rises with a flush, which is asked for when half of the room is used, or there is none.
+ * Room: log_room.c.  Its beginning and end: log_opening.c.
  */
-#include "write_log.h"
+#include "internal.h"
 #include "engine/link/link.h"
 
 #include <assert.h>
@@ -161,76 +160,6 @@ write_log_overdue(struct engine *engine)
 	}
 }
 
-/* --- room --- */
-
-static int
-copies_wanted(const struct engine *engine)
-{
-	return MUTANT(LOGGED_ONCE)
-		       ? 1
-		       : engine->geometry.redundancy + 1 - __builtin_popcount(engine->missing);
-}
-
-static bool
-is_free(const struct write_log *log, const struct log_place *place, uint32_t segment)
-{
-	const uint64_t tail = MUTANT(SEGMENT_REUSED_EARLY) ? log->tail : log->tail_durable;
-
-	return place->last[segment % log->segments] < tail ||
-	       place->last[segment % log->segments] == 0;
-}
-
-/* Where so many bytes go in this member's log; false: nowhere now.  tail_only: they make room. */
-static bool
-find_room(const struct write_log *log, int role, uint32_t bytes, bool tail_only, uint32_t *segment,
-	  uint32_t *at)
-{
-	const struct log_place *place = &log->places[role];
-
-	*segment = place->segment;
-	*at = place->used_bytes;
-	if (log->segment_bytes - *at >= bytes)
-		return true;
-	*segment = (place->segment + 1) % log->segments;
-	*at = 0;
-	return is_free(log, place, *segment) && (tail_only || is_free(log, place, *segment + 1));
-}
-
-static bool
-may_take(struct engine *engine, int role, uint32_t bytes, bool tail_only)
-{
-	struct write_log *log = engine->write_log;
-	const struct member *member = engine->by_role[role];
-	uint32_t segment, at;
-
-	return member != NULL && member->in_sync && !log->places[role].refuses &&
-	       find_room(log, role, bytes, tail_only, &segment, &at);
-}
-
-/* Members for the copies, from whose turn it is on; those that answer before those that are silent.
- * 0: there are not enough.
- */
-static uint32_t
-choose_copies(struct engine *engine, uint32_t bytes, bool tail_only)
-{
-	struct write_log *log = engine->write_log;
-	const int members = engine->geometry.members;
-	int wanted = copies_wanted(engine);
-	uint32_t chosen = 0;
-
-	for (int silent = 0; silent <= 1; silent++)
-		for (int i = 0; i < members && wanted > 0; i++) {
-			const int role = (log->turn + i) % members;
-
-			if ((chosen & ROLE(role)) || !may_take(engine, role, bytes, tail_only) ||
-			    member_usable(engine->by_role[role]) == silent)
-				continue;
-			chosen |= ROLE(role);
-			wanted--;
-		}
-	return wanted > 0 ? 0 : chosen;
-}
-
 /* --- a record --- */
 
 static void copy_written(struct member_io *mio, int result);
@@ -245,7 +174,7 @@ send_copy(struct record_io *record, int role, bool tail_only)
 	struct member_io *mio;
 	uint32_t segment, at;
 
-	if (!find_room(log, role, record->length_bytes, tail_only, &segment, &at))
+	if (!log_find_room(log, role, record->length_bytes, tail_only, &segment, &at))
 		assert(false); /* may_take() */
 	place->segment = segment;
 	place->used_bytes = at + record->length_bytes;
@@ -324,7 +253,7 @@ copy_refused(struct record_io *record, int role)
 	engine->write_log->places[role].refuses = true;
 	for (int other = 0; other < engine->geometry.members; other++)
 		if (!(record->asked & ROLE(other)) &&
-		    may_take(engine, other, record->length_bytes, true)) {
+		    log_may_take(engine, other, record->length_bytes, true)) {
 			send_copy(record, other, true);
 			return;
 		}
@@ -414,147 +343,6 @@ part_end(const struct logged *logged, int begin)
 	return end;
 }
 
-static uint32_t
-pieces_bytes(const struct logged *logged, int begin, int end)
-{
-	uint32_t bytes = 0;
-
-	for (int i = begin; i < end; i++)
-		bytes += logged->pieces[i].piece.length_bytes;
-	return bytes;
-}
-
-static uint64_t
-live_bytes_max(const struct engine *engine)
-{
-	const uint32_t option = engine->options.log_live_bytes_max;
-
-	return option > 0 ? option : LOG_LIVE_BYTES_MAX;
-}
-
-/* Of records, one copy counted, as far as members have the same of them; a segment of each is kept
- * free.
- */
-static uint64_t
-capacity_bytes(const struct engine *engine)
-{
-	const struct write_log *log = engine->write_log;
-	const int there = engine->geometry.members - __builtin_popcount(engine->missing);
-
-	return (uint64_t)there * (log->segments - 1) * log->segment_bytes /
-	       (uint64_t)copies_wanted(engine);
-}
-
-uint32_t
-write_log_part_bytes(const struct engine *engine)
-{
-	const uint32_t blocks = engine->write_log->segment_bytes / LOG_BLOCK_BYTES - 1;
-
-	return (blocks < LOG_PAYLOAD_BLOCKS_MAX ? blocks : LOG_PAYLOAD_BLOCKS_MAX) *
-	       LOG_BLOCK_BYTES;
-}
-
-/* So many bytes fit into this member's log, in records of whatever sizes, and after a crash once more:
- * a start does not go on with the segment that is being filled.  Of two segments that follow each other
- * more than one is used.
- */
-static uint64_t
-sure_bytes(const struct write_log *log, const struct log_place *place)
-{
-	const uint64_t rest = log->segment_bytes - place->used_bytes;
-	uint64_t once, twice;
-	uint32_t free = 0; /* one of them stays so */
-
-	while (free + 1 < log->segments && is_free(log, place, place->segment + 1 + free))
-		free++;
-	once = (uint64_t)(free / 2) * log->segment_bytes;
-	twice = (uint64_t)((free + 1) / 4) * log->segment_bytes;
-	if (rest < once)
-		once = rest; /* here, and after a crash in the others */
-	return once > twice ? once : twice;
-}
-
-/* What goes before others: of those that have begun, and to write what is held to its rows. */
-static uint64_t
-promised_bytes(const struct write_log *log)
-{
-	uint64_t bytes = log->held_bytes;
-
-	for (const struct list *node = log->waiting.next; node != &log->waiting;
-	     node = node->next) {
-		const struct logged *logged = list_entry(node, struct logged, node);
-
-		if (logged->writes_back)
-			continue;
-		if (logged->first == 0)
-			break;
-		bytes += pieces_bytes(logged, logged->next, logged->count) + LOG_BLOCK_BYTES;
-	}
-	return bytes;
-}
-
-/* As many members as a record goes to can take so many bytes. */
-uint64_t
-write_log_sure_bytes(const struct engine *engine)
-{
-	const struct write_log *log = engine->write_log;
-	uint64_t least = UINT64_MAX, bytes[IRAID_MEMBERS_MAX];
-	int members = 0, copies = copies_wanted(engine);
-
-	if (MUTANT(HELD_UNRESERVED))
-		return UINT64_MAX;
-	for (int role = 0; role < engine->geometry.members; role++) {
-		const struct member *member = engine->by_role[role];
-
-		if (member != NULL && member->in_sync && !log->places[role].refuses)
-			bytes[members++] = sure_bytes(log, &log->places[role]);
-	}
-	for (; copies > 0; copies--) {
-		int most = 0;
-
-		if (members == 0)
-			return 0;
-		for (int i = 1; i < members; i++)
-			if (bytes[i] > bytes[most])
-				most = i;
-		least = bytes[most];
-		bytes[most] = bytes[--members];
-	}
-	return least;
-}
-
-bool
-write_log_bears(struct engine *engine, uint64_t more_bytes)
-{
-	struct write_log *log = engine->write_log;
-	const bool borne = promised_bytes(log) + more_bytes <= write_log_sure_bytes(engine);
-
-	log->pressed |= !borne;
-	return borne;
-}
-
-/* All of an operation has room, beside what is live, and what is held can be written to its rows as
- * well; or nothing else is live.  So operations that have begun never wait for each other's room.
- */
-static bool
-may_begin(const struct engine *engine, const struct logged *logged, uint32_t packed_bytes,
-	  uint64_t promised)
-{
-	const struct write_log *log = engine->write_log;
-	const uint64_t own = pieces_bytes(logged, 0, logged->count);
-	const uint64_t records =
-		packed_bytes + own + (own / write_log_part_bytes(engine) + 2) * LOG_BLOCK_BYTES;
-	const uint64_t all = log->sizes.sum + records;
-	/* As much may stay unused at the end of segments. */
-	const uint64_t taken = log->cautious ? 2 * all : all;
-
-	if (logged->first != 0 || logged->writes_back || (log->sizes.sum == 0 && packed_bytes == 0))
-		return true;
-	return all <= live_bytes_max(engine) &&
-	       taken + 2 * log->held_bytes <= capacity_bytes(engine) &&
-	       (log->held_bytes == 0 || promised + records <= write_log_sure_bytes(engine));
-}
-
 /* Whole parts that fit into one record, in the order in which they came.  take: they are copied
  * into it, and belong to it; else only their bytes are counted.  Of one that may not begin yet
  * nothing is taken, and the log is blocked.
@@ -565,7 +353,8 @@ collect(struct engine *engine, struct record_io *record, struct log_piece *piece
 {
 	struct write_log *log = engine->write_log;
 	const uint32_t room = write_log_part_bytes(engine);
-	const uint64_t promised = promised_bytes(log); /* the same, whether it takes or counts */
+	const uint64_t promised =
+		log_promised_bytes(log); /* the same, whether it takes or counts */
 	int count = 0;
 
 	*bytes = 0;
@@ -574,13 +363,13 @@ collect(struct engine *engine, struct record_io *record, struct log_piece *piece
 		int begin = logged->next;
 
 		if (begin == 0 && logged->count > 0 &&
-		    !may_begin(engine, logged, *bytes, promised)) {
+		    !log_may_begin(engine, logged, *bytes, promised)) {
 			log->blocked |= count == 0;
 			return count;
 		}
 		while (begin < logged->count) {
 			const int end = part_end(logged, begin);
-			const uint32_t more = pieces_bytes(logged, begin, end);
+			const uint32_t more = log_pieces_bytes(logged, begin, end);
 
 			if (count + end - begin > (int)LOG_PIECES_MAX || more > room - *bytes)
 				return count;
@@ -609,60 +398,6 @@ collect(struct engine *engine, struct record_io *record, struct log_piece *piece
 	return count;
 }
 
-/* All that is live is of the operation whose turn it is: nothing else could make room. */
-static bool
-is_first_alone(const struct write_log *log)
-{
-	const struct logged *first = list_entry(log->waiting.next, struct logged, node);
-
-	return log->sizes.sum == 0 || (first->first != 0 && first->first <= log->tail);
-}
-
-static bool
-makes_room(const struct write_log *log)
-{
-	return list_entry(log->waiting.next, struct logged, node)->writes_back;
-}
-
-/* What may_begin() has promised. */
-static bool
-has_begun(const struct write_log *log)
-{
-	const struct logged *first = list_entry(log->waiting.next, struct logged, node);
-
-	return first->next > 0 || first->first != 0;
-}
-
-static bool
-has_room_for(const struct engine *engine, uint32_t bytes)
-{
-	const struct write_log *log = engine->write_log;
-
-	return (log->sizes.sum + bytes <= live_bytes_max(engine) || is_first_alone(log) ||
-		makes_room(log) || has_begun(log)) &&
-	       log->next - log->tail < LOG_LIVE_MAX - 1;
-}
-
-/* Three eighths of it are used at most, and a quarter is enough to write what is held to its rows. */
-bool
-write_log_may_hold(const struct engine *engine)
-{
-	const struct write_log *log = engine->write_log;
-	const uint64_t capacity = capacity_bytes(engine);
-
-	return 8 * log->sizes.sum <= 3 * (uint64_t)live_bytes_max(engine) &&
-	       8 * log->sizes.sum <= 3 * capacity && 4 * log->held_bytes <= capacity &&
-	       log->next - log->tail < LOG_LIVE_MAX / 2;
-}
-
-uint64_t
-write_log_window_bytes(const struct engine *engine)
-{
-	const uint64_t capacity = capacity_bytes(engine), most = live_bytes_max(engine);
-
-	return (capacity < most ? capacity : most) / 4;
-}
-
 /* False: nothing waits, or it has to. */
 static bool
 send_next(struct engine *engine)
@@ -675,8 +410,9 @@ send_next(struct engine *engine)
 
 	if (record == NULL || (count = collect(engine, record, pieces, &bytes, false)) == 0)
 		return false;
-	copies = choose_copies(engine, (1 + log_payload_blocks(bytes)) * LOG_BLOCK_BYTES, false);
-	if (copies == 0 || !has_room_for(engine, bytes)) {
+	copies =
+		log_choose_copies(engine, (1 + log_payload_blocks(bytes)) * LOG_BLOCK_BYTES, false);
+	if (copies == 0 || !log_has_room_for(engine, bytes)) {
 		log->blocked = true;
 		return false;
 	}
@@ -776,7 +512,7 @@ tell_tail(struct engine *engine)
 		if (log->records[i].busy && log->records[i].tail == log->tail)
 			return; /* one is on its way */
 	if (record == NULL || log->tail == log->tail_durable ||
-	    (copies = choose_copies(engine, LOG_BLOCK_BYTES, true)) == 0)
+	    (copies = log_choose_copies(engine, LOG_BLOCK_BYTES, true)) == 0)
 		return;
 	send_record(engine, record, NULL, 0, 0, copies);
 }
@@ -801,7 +537,7 @@ is_stuck(const struct engine *engine)
 	    log->tail != log->tail_durable || written_to(log) > log->tail || list_empty(&log->live))
 		return false;
 	for (const struct list *node = log->live.next; node != &log->live; node = node->next)
-		if (!is_waiting(list_entry(node, struct logged, live), makes_room(log)))
+		if (!is_waiting(list_entry(node, struct logged, live), log_makes_room(log)))
 			return false;
 	return true;
 }
@@ -846,7 +582,7 @@ write_log_run(struct engine *engine)
 	}
 	while (send_next(engine))
 		;
-	if (log->blocked || log->pressed || log->sizes.sum > live_bytes_max(engine) / 2 ||
+	if (log->blocked || log->pressed || log->sizes.sum > log_live_bytes_max(engine) / 2 ||
 	    (engine->options.log == LOG_MODE_ALWAYS &&
 	     log->sizes.sum > write_log_window_bytes(engine)))
 		flush(engine);
@@ -860,300 +596,4 @@ write_log_run(struct engine *engine)
 		log->full = !log->cautious; /* else it is closed: that helps always */
 		engine->activity++;
 	}
-}
-
-/* --- an opening --- */
-
-static uint64_t
-new_key(struct engine *engine)
-{
-	uint64_t key = 0;
-
-	while (key == 0)
-		key = engine->port.random != NULL
-			      ? engine->port.random(engine->port.owner)
-			      : (engine->record.epoch << 32 ^ engine->record.event << 8) | 1u;
-	return key;
-}
-
-bool
-write_log_wanted(const struct engine *engine, uint32_t missing)
-{
-	return engine_has_parity(engine) &&
-	       (engine->options.log == LOG_MODE_ALWAYS ||
-		(engine->options.log == LOG_MODE_DEGRADED && missing != 0));
-}
-
-void
-write_log_say(struct engine *engine, bool open, uint32_t missing, bool proven)
-{
-	struct superblock *record = &engine->record;
-
-	record->log_key = open ? new_key(engine) : 0;
-	record->log_roles = open ? missing : 0;
-	record->log_proven = open && proven;
-	record->features_incompat &= ~LAYOUT_INCOMPAT_LOG;
-	if (open)
-		record->features_incompat |= LAYOUT_INCOMPAT_LOG;
-}
-
-void
-write_log_say_doubtful(struct engine *engine)
-{
-	if (MUTANT(HELD_UNDOUBTED))
-		return;
-	engine->record.log_roles = 0;
-	engine->record.log_proven = false;
-}
-
-static uint64_t
-segments_used(const struct engine *engine)
-{
-	const uint64_t log_bytes = engine->record.areas[AREA_LOG - 1].length_bytes;
-	const uint64_t segments = log_bytes / log_segment_bytes(log_bytes);
-	const uint32_t most = engine->options.log_segments_max;
-
-	return most > 0 && most < segments ? most : segments;
-}
-
-/* What one operation may take: half of the room, where one segment of each is kept free, however
- * many members are out.
- */
-static uint64_t
-room_bytes(const struct engine *engine)
-{
-	const struct geometry *geometry = &engine->geometry;
-	const uint64_t segment_bytes =
-		log_segment_bytes(engine->record.areas[AREA_LOG - 1].length_bytes);
-	const uint64_t segments = segments_used(engine);
-	uint64_t least = UINT64_MAX;
-
-	for (unsigned int missing = 0; missing <= geometry->redundancy; missing++) {
-		const uint64_t room = (geometry->members - missing) * (segments - 1) *
-				      segment_bytes / 2 / (geometry->redundancy + 1 - missing);
-
-		if (room < least)
-			least = room;
-	}
-	return least;
-}
-
-/* A row, or a COMPARE AND WRITE: its data, and in each of its rows P and Q. */
-bool
-write_log_fits(const struct engine *engine)
-{
-	const struct geometry *geometry = &engine->geometry;
-	const uint64_t row = (uint64_t)geometry->width * geometry->chunk_bytes;
-	const uint64_t compare =
-		COMPARE_WRITE_BYTES_MAX +
-		geometry->redundancy * (COMPARE_WRITE_BYTES_MAX / geometry->data_chunks +
-					2ull * geometry->chunk_bytes);
-
-	return room_bytes(engine) >= (row > compare ? row : compare);
-}
-
-uint64_t
-write_log_rows_max(const struct engine *engine)
-{
-	const struct geometry *geometry = &engine->geometry;
-	const uint64_t rows =
-		room_bytes(engine) / ((uint64_t)geometry->width * geometry->chunk_bytes);
-
-	return rows < 1 || rows > OP_ROWS_MAX ? OP_ROWS_MAX : rows;
-}
-
-int
-write_log_prepare(struct engine *engine)
-{
-	struct write_log *log = engine->write_log;
-	const uint64_t bytes = engine->record.areas[AREA_LOG - 1].length_bytes;
-	bool good = true;
-
-	log->segment_bytes = log_segment_bytes(bytes);
-	log->segments = (uint32_t)segments_used(engine);
-	for (int i = 0; i < LOG_UNDER_WAY; i++) {
-		struct record_io *record = &log->records[i];
-
-		record->engine = engine;
-		if (record->bytes == NULL)
-			record->bytes = aligned_alloc(LOG_BLOCK_BYTES, log->segment_bytes);
-		good &= record->bytes != NULL;
-	}
-	for (int role = 0; role < engine->geometry.members; role++) {
-		struct log_place *place = &log->places[role];
-
-		if (place->last == NULL)
-			place->last = calloc(log->segments, sizeof(*place->last));
-		good &= place->last != NULL;
-	}
-	return good ? 0 : -ENOMEM;
-}
-
-void
-write_log_resume(struct engine *engine, uint64_t tail, uint64_t end, uint64_t bytes,
-		 uint32_t digest)
-{
-	struct write_log *log = engine->write_log;
-
-	write_log_open(engine);
-	log->tail = log->tail_durable = tail;
-	log->next = log->run_first = end;
-	log->durable = end - 1;
-	log->digest = digest;
-	memset(log->sizes.bytes, 0, sizeof(log->sizes.bytes));
-	log->sizes.bytes[(end - 1) % LOG_LIVE_MAX] = (uint32_t)bytes;
-	log->sizes.sum = bytes;
-}
-
-void
-write_log_stands(struct engine *engine, int role, uint32_t segment, uint64_t sequence)
-{
-	struct write_log *log = engine->write_log;
-	struct log_place *place = &log->places[role];
-
-	/* Segments that are not used any more take nothing. */
-	if (segment >= log->segments)
-		return;
-	if (sequence > place->last[segment])
-		place->last[segment] = sequence;
-	if (place->last[segment] >= place->last[place->segment]) {
-		place->segment = segment;
-		place->used_bytes = log->segment_bytes;
-	}
-}
-
-void
-write_log_open(struct engine *engine)
-{
-	struct write_log *log = engine->write_log;
-
-	/* Those that begin again begin here: nothing of them is in this opening. */
-	for (struct list *node; (node = list_take(&log->live)) != NULL;)
-		list_entry(node, struct logged, live)->first = 0;
-	log->cautious = log->full;
-	log->epoch = engine->record.epoch;
-	log->next = log->run_first = log->tail = log->tail_durable = 1;
-	log->durable = 0;
-	log->sizes.sum = 0;
-	log->blocked = log->pressed = log->failed = log->spoiled = log->full = false;
-	log->had_pending = false;
-	log->cache_losses = engine->cache_losses;
-	for (int role = 0; role < engine->geometry.members; role++) {
-		struct log_place *place = &log->places[role];
-
-		memset(place->last, 0, log->segments * sizeof(*place->last));
-		place->refuses = false;
-		if (place->used_bytes > 0)
-			place->segment = (place->segment + 1) % log->segments;
-		place->used_bytes = 0;
-	}
-	log->on = true;
-}
-
-void
-write_log_close(struct engine *engine)
-{
-	struct write_log *log = engine->write_log;
-
-	log->on = log->failed = log->spoiled = log->full = false;
-	engine->activity++;
-}
-
-bool
-write_log_idle(const struct engine *engine)
-{
-	const struct write_log *log = engine->write_log;
-
-	for (int i = 0; i < LOG_UNDER_WAY; i++)
-		if (log->records[i].busy)
-			return false;
-	return list_empty(&log->waiting) && !log->flushing;
-}
-
-bool
-write_log_on(const struct engine *engine)
-{
-	return engine->write_log->on;
-}
-
-bool
-write_log_is_broken(const struct engine *engine)
-{
-	const struct write_log *log = engine->write_log;
-
-	return log->on && (log->failed || log->spoiled);
-}
-
-bool
-write_log_holds(const struct engine *engine)
-{
-	const struct write_log *log = engine->write_log;
-
-	if (MUTANT(WRITTEN_WHILE_LOG_OPENS))
-		return false;
-	return log->step >= LOG_DOUBTS || write_log_is_broken(engine);
-}
-
-bool
-write_log_is_emptied(const struct engine *engine)
-{
-	return engine->write_log->step == LOG_EMPTIES;
-}
-
-bool
-write_log_is_empty(const struct engine *engine)
-{
-	const struct write_log *log = engine->write_log;
-
-	return (!log->on && log->step == LOG_STEADY) || log->step == LOG_EMPTY ||
-	       MUTANT(PLACE_TAKEN_BESIDE_LOG);
-}
-
-bool
-write_log_stayed_proven(const struct engine *engine)
-{
-	const struct write_log *log = engine->write_log;
-
-	return log->step_proven && engine->intent.suspect_count == 0 &&
-	       log->step_doubts == engine->intent.doubts;
-}
-
-void
-write_log_renew(struct engine *engine)
-{
-	if (!engine->write_log->renews)
-		engine->activity++;
-	engine->write_log->renews = true;
-}
-
-void
-write_log_moves(struct engine *engine, uint32_t missing)
-{
-	struct write_log *log = engine->write_log;
-
-	if (log->step != LOG_EMPTY && !log->moving)
-		return; /* there is none */
-	log->moving = true;
-	log->step = LOG_RECORDS;
-	write_log_say(engine, write_log_wanted(engine, missing), missing,
-		      write_log_stayed_proven(engine));
-}
-
-void
-write_log_init(struct engine *engine)
-{
-	engine->write_log->engine = engine;
-	list_init(&engine->write_log->waiting);
-	list_init(&engine->write_log->live);
-}
-
-void
-write_log_free(struct engine *engine)
-{
-	struct write_log *log = engine->write_log;
-
-	for (int i = 0; i < LOG_UNDER_WAY; i++)
-		free(log->records[i].bytes);
-	for (int role = 0; role < IRAID_MEMBERS_MAX; role++)
-		free(log->places[role].last);
 }
