@@ -8,6 +8,7 @@ tests/corpora/NAME when it is mended, and scripts/test tries it each time.
     scripts/fuzz --minutes 10               all of them; exit status 1 if any breaks
     scripts/fuzz --minutes 60 --only iscsi
     scripts/fuzz --list
+    scripts/fuzz --table                    what all runs in this tree have tried so far, as Markdown
 
 Without clang, scripts/test tries each with inputs of its own.
 """
@@ -26,13 +27,15 @@ import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from iraid_dev.fuzz.table import RUNS, Run, read_runs, table
 from iraid_dev.places import ROOT, commit
 
 BUILD = ROOT / "build-fuzz"
 KEPT = ROOT / "tests" / "corpora"
 INPUT_SECONDS = 25  # an input that takes longer hangs
 MEMORY_MIB = 2048
-REPORT = re.compile(r"^stat::(number_of_executed_units|peak_rss_mb):\s+(\d+)$", re.MULTILINE)
+REPORT = re.compile(r"^stat::(number_of_executed_units|peak_rss_mb|steps):\s+(\d+)$", re.MULTILINE)
+SO_FAR = re.compile(r"^#(\d+)\s", re.MULTILINE)  # of one that was killed: it has no last words
 COVERAGE = re.compile(r"\bcov: (\d+) ft: (\d+)")
 HEADINGS = f"{'target':16} {'executions':>12} {'a second':>9} {'edges':>6} {'MiB':>6} {'broken':>6}"
 
@@ -46,6 +49,14 @@ class Outcome:
     peak_mib: int
     broken: list[str]  # files
     output: str
+    steps: int = 0  # what the target counts beside inputs: fuzz.h
+
+    def run(self) -> Run:
+        hangs = sum(Path(path).name.startswith(("timeout-", "slow-unit-")) for path in self.broken)
+        return Run(
+            self.name, commit(), time.strftime("%Y-%m-%d"), self.executions, self.steps, round(self.seconds, 1),
+            self.edges, len(self.broken) - hangs, hangs, self.peak_mib,
+        )  # fmt: skip
 
     def line(self) -> str:
         rate = self.executions / self.seconds if self.seconds else 0.0
@@ -84,9 +95,10 @@ def outcome(name: str, seconds: float, output: str, broken: list[str]) -> Outcom
     """From what libFuzzer prints at its end."""
     figures = {key: int(value) for key, value in REPORT.findall(output)}
     edges = [int(edge) for edge, _ in COVERAGE.findall(output)]
+    so_far = max((int(count) for count in SO_FAR.findall(output)), default=0)
     return Outcome(
-        name, figures.get("number_of_executed_units", 0), seconds, max(edges, default=0), figures.get("peak_rss_mb", 0),
-        broken, output,
+        name, figures.get("number_of_executed_units", so_far), seconds, max(edges, default=0),
+        figures.get("peak_rss_mb", 0), broken, output, figures.get("steps", 0),
     )  # fmt: skip
 
 
@@ -126,6 +138,7 @@ def parser() -> argparse.ArgumentParser:
     result.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="at a time (default: %(default)s)")
     result.add_argument("--json", type=Path, metavar="FILE", help="the figures")
     result.add_argument("--list", action="store_true", help="the targets' names")
+    result.add_argument("--table", action="store_true", help="sums of all runs so far")
     return result
 
 
@@ -133,6 +146,9 @@ def main(words: list[str]) -> int:
     given = parser().parse_args(words)
     if given.list:
         print("\n".join(names()))
+        return 0
+    if given.table:
+        print(table(read_runs(BUILD / RUNS), names()))
         return 0
     if given.minutes <= 0 or given.jobs < 1:
         raise SystemExit(f"fuzz: --minutes {given.minutes} --jobs {given.jobs}: both must be above 0")
@@ -146,6 +162,7 @@ def main(words: list[str]) -> int:
     with concurrent.futures.ThreadPoolExecutor(at_a_time) as pool:
         for done in concurrent.futures.as_completed([pool.submit(run, name, each) for name in wanted]):
             results.append(done.result())
+            results[-1].run().append_to(BUILD / RUNS)
             tell(results[-1])
     total = sum(result.executions for result in results)
     broken = sum(len(result.broken) for result in results)

@@ -21,6 +21,10 @@ def test_its_figures_are_read_from_what_libfuzzer_says_at_the_end():
     assert result.line().split() == ["iscsi", "123456", "61728", "150", "77", "0"]
 
 
+def test_one_that_was_killed_has_what_it_told_before():
+    assert cli.outcome("iscsi", 2.0, OUTPUT.split("stat")[0], []).executions == 4096
+
+
 def test_a_target_that_says_nothing_has_no_executions():
     assert cli.outcome("iscsi", 0.0, "", ["exit status 1"]).line().split() == ["iscsi", "0", "0", "0", "0", "1"]
 
