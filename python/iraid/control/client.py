@@ -271,7 +271,7 @@ class Client:
 
     def _result(self, method: str, line: bytes) -> Any:
         try:
-            answer = json.loads(line)
+            answer = model.decode(line)
         except ValueError as error:  # bad UTF-8 is one, too
             raise self._nonsense(method, f"not JSON: {_excerpt(line)}") from error
         if not isinstance(answer, dict) or answer.get("jsonrpc") != "2.0":
@@ -289,7 +289,8 @@ class Client:
             return self._nonsense(method, f"an error without a message: {error!r:.80}")
         told = error.get("data")
         data: dict[str, Any] = told if isinstance(told, dict) else {}
-        kind = data.get("type") or _TYPES.get(error.get("code", 0), "internal")
+        code = error.get("code")
+        kind = data.get("type") or _TYPES.get(code if isinstance(code, int) else 0, "internal")
         remedy = data.get("remedy") or ""
         if kind == "method" and not remedy:
             remedy = "the running handler is older than this command: restart it (iraid version)"

@@ -4,9 +4,11 @@ Reading is strict about types and lenient about fields: one that is absent or nu
 one that is unknown is left out, so that `--json` shows the same keys whatever the handler's version.
 """
 
+import json
 from dataclasses import MISSING, asdict, dataclass, field, fields, is_dataclass
+from math import isfinite
 from types import UnionType
-from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, NoReturn, TypeVar, Union, get_args, get_origin, get_type_hints
 
 T = TypeVar("T")
 LEVEL_NAMES = {0: "S-iRAID", 1: "mirror", 5: "P-iRAID", 6: "P+Q-iRAID", 10: "striped mirror"}
@@ -14,6 +16,20 @@ LEVEL_NAMES = {0: "S-iRAID", 1: "mirror", 5: "P-iRAID", 6: "P+Q-iRAID", 10: "str
 
 class ShapeError(ValueError):
     """A value has not the type that the protocol says; the text names the field."""
+
+
+def decode(text: bytes | str) -> Any:
+    """JSON, strictly: what no number, no text or too deep is would only be noticed when it is shown.  Raises ValueError."""
+    try:
+        value = json.loads(text, parse_constant=_refuse_constant)
+        json.dumps(value, ensure_ascii=False).encode()  # half a character is no text
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    return value
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not a number")
 
 
 def read(kind: type[T], value: Any, where: str = "result") -> T:
@@ -50,12 +66,21 @@ def _read_value(hint: Any, value: Any, where: str) -> Any:
     if is_dataclass(hint):
         return read(hint, value, where)
     wanted = origin or hint
+    _check_number(value, where)
     if wanted is float and type(value) is int:  # 3.0 is written 3
         return float(value)
     # bool is an int to Python, and not to the protocol.
     if not isinstance(value, wanted) or (wanted is int and isinstance(value, bool)):
         raise ShapeError(f"{where} is {_json_type(value)}, not {wanted.__name__}")
     return value
+
+
+def _check_number(value: Any, where: str) -> None:
+    """None is longer than the protocol's, so that all of them can be calculated with and shown."""
+    if isinstance(value, int) and not -(1 << 63) <= value < 1 << 64:
+        raise ShapeError(f"{where} is a number of more than 64 bits")
+    if isinstance(value, float) and not isfinite(value):
+        raise ShapeError(f"{where} is not finite")
 
 
 def _json_type(value: Any) -> str:

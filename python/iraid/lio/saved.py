@@ -30,7 +30,7 @@ def load(path: Path) -> Config | None:
         raise IraidError(f"{path}: {error.strerror}", "run the command as root", kind="permission") from error
     try:
         config = json.loads(content) if content.strip() else {}
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:  # nested too deeply
         config = error
     if isinstance(config, dict):
         fault = saved_shape.fault(config)

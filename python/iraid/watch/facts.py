@@ -368,7 +368,7 @@ def reachable(portals: list[str]) -> dict[str, str | None]:
 
 def split_portal(portal: str) -> tuple[str, int]:
     host, _, port = portal.rpartition(":")
-    if not host or not port.isdecimal():
+    if not host or not re.fullmatch(r"[0-9]{1,5}", port):
         return portal.strip("[]"), 3260
     return host.strip("[]"), int(port)
 
@@ -378,4 +378,6 @@ def _connect(portal: str) -> str | None:
         socket.create_connection(split_portal(portal), CONNECT_SECONDS).close()
     except OSError as error:
         return error.strerror or str(error) or "no answer"
+    except (ValueError, OverflowError):  # as in a file with a fault
+        return "no such address"
     return None

@@ -74,7 +74,7 @@ class StateFile:
     def load(self) -> State:
         """What can't be read is as if it was the first start: nothing old is told again."""
         try:
-            return model.read(State, json.loads(self.path.read_text()))
+            return model.read(State, model.decode(self.path.read_bytes()))
         except FileNotFoundError:
             return State()
         except (OSError, ValueError) as error:

@@ -64,7 +64,7 @@ class Collector:
         for text in [*configuration.values(), *(facts.read_text(path) for path in self._saved_files())]:
             try:
                 found |= redact.secrets_in(json.loads(text))
-            except ValueError:  # no JSON, or broken
+            except (ValueError, RecursionError):  # no JSON, broken, or nested too deeply
                 found |= redact.secrets_in_settings(text)
         for path in (self.root / CONFIG_TREE).glob("iscsi/**/*"):
             if redact.is_secret(path.name) and path.is_file():
@@ -186,7 +186,7 @@ class Collector:
         text = facts.read_text(path)
         try:
             return _json(redact.json_value(json.loads(text)))
-        except ValueError:
+        except (ValueError, RecursionError):
             return redact.settings(text)
 
     def _tree(self) -> str:

@@ -122,6 +122,9 @@ def test_an_answer_cut_off_in_the_middle_is_told_from_no_answer(path):
         b'{"jsonrpc": "2.0", "id": 1, "result": {}}\n',
         b'{"jsonrpc": "2.0", "id": 1, "result": {"version": 1, "program": "x"}}\n',
         b"\n",
+        b"[" * 200000 + b"\n",  # deeper than Python goes
+        b'{"jsonrpc": "2.0", "id": 1, "result": {"version": "\\ud800", "program": "x"}}\n',
+        b'{"jsonrpc": "2.0", "id": 1, "result": {"version": "1", "program": "x", "pid": 18446744073709551616}}\n',
     ],
 )
 def test_nonsense_is_an_invalid_answer(path, raw):
@@ -168,6 +171,13 @@ def test_an_error_without_data_gets_its_type_from_the_code(path):
         with pytest.raises(IraidError) as caught:
             Client(path).status("v9")
     assert caught.value.kind == "not_found"
+
+
+def test_an_error_whose_code_is_no_number_keeps_its_message(path):
+    with ControlPeer(path, raw=b'{"jsonrpc": "2.0", "id": 1, "error": {"message": "no", "code": []}}\n'):
+        with pytest.raises(IraidError) as caught:
+            Client(path).version()
+    assert (caught.value.message, caught.value.kind) == ("no", "internal")
 
 
 def test_an_answer_in_many_pieces_is_put_together(path):

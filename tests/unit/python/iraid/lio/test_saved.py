@@ -117,7 +117,7 @@ def test_a_write_that_fails_leaves_the_old_file(tmp_path, monkeypatch):
     assert not list(tmp_path.glob("*.iraid-*"))
 
 
-@pytest.mark.parametrize("content", ["{", "[]", "null", "\x00"])
+@pytest.mark.parametrize("content", ["{", "[]", "null", "\x00", "[" * 200000], ids=lambda text: text[:4])
 def test_a_damaged_file_is_refused_before_anything_is_done(tmp_path, content):
     path = tmp_path / "saveconfig.json"
     path.write_text(content)
