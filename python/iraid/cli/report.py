@@ -28,7 +28,8 @@ PIPE_WIDTH = 100_000  # never reached: tables are as wide as their content
 BAR_CELLS = 20
 
 _ASCII_HEAD = "    \n    \n -- \n    \n    \n    \n    \n    \n"
-_CONTROLS = dict.fromkeys(map(ord, "\a\b\v\f\r"))  # a name from a target may hold them; rich leaves them out, too
+# A name from a target may hold them: a terminal would obey.  Rich leaves out some.
+_CONTROLS = dict.fromkeys([*range(9), *range(11, 32), *range(127, 160)])
 
 _VOLUME_WORDS = {
     "active": ("active", "green"),
@@ -61,7 +62,9 @@ class Styled:
 def _text(cell: Any) -> Text:
     from rich.text import Text
 
-    return Text(cell.text, style=cell.style) if isinstance(cell, Styled) else Text(str(cell))
+    if isinstance(cell, Styled):
+        return Text(cell.text.translate(_CONTROLS), style=cell.style)
+    return Text(str(cell).translate(_CONTROLS))
 
 
 class Report:
@@ -87,7 +90,7 @@ class Report:
 
     def line(self, text: str = "") -> None:
         if self.terminal:
-            self.console.print(text)
+            self.console.print(text.translate(_CONTROLS))
         else:
             print(text.translate(_CONTROLS).expandtabs(), file=self.stream, flush=True)
 
@@ -96,7 +99,7 @@ class Report:
         if self.terminal:
             from rich.text import Text
 
-            self.console.print(Text.assemble(*((one.text, one.style) for one in pieces)))
+            self.console.print(Text.assemble(*((one.text.translate(_CONTROLS), one.style) for one in pieces)))
         else:
             self.line("".join(one.text for one in pieces))
 

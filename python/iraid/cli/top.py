@@ -3,12 +3,12 @@
 import json
 import sys
 import time
-from datetime import datetime
 
 import click
 
 from iraid.control.client import Client
 from iraid.control.errors import IraidError
+from iraid.control.units import local_time
 from iraid.watch import stats, top
 
 from . import completion
@@ -144,7 +144,7 @@ def _lines(watch: Watch, report: Report | None, interval: float, count: int | No
 def _show(report: Report | None, made: top.Frame, sort: str, view: str) -> None:
     if report is None:
         return click.echo(json.dumps(top.to_json(made)))
-    at = datetime.fromtimestamp(made.time_ms / 1000).astimezone().isoformat(" ", "seconds")
+    at = local_time(made.time_ms).isoformat(" ", "seconds")
     report.line(f"{at}  {top.summary(made)}")
     for line in top.lines(top.ordered(made, sort, view), None, view):
         report.line("".join(text for text, _ in line).rstrip())

@@ -1,6 +1,7 @@
 """Sizes as people write and read them: binary units only, so that 64K is 65536 everywhere."""
 
 import re
+from datetime import datetime
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 _SIZE = re.compile(r"([0-9]+)\s*(?:([kmgtpe])(?:i?b)?|b)?", re.IGNORECASE)
@@ -52,3 +53,11 @@ def format_duration(seconds: int) -> str:
     if seconds < 86400:
         return f"{seconds // 3600} h {seconds % 3600 // 60} min"
     return f"{seconds // 86400} d {seconds % 86400 // 3600} h"
+
+
+def local_time(time_ms: int) -> datetime:
+    """Of milliseconds since 1970; what is in no calendar is the beginning of 1970."""
+    try:
+        return datetime.fromtimestamp(time_ms / 1000).astimezone()
+    except (ValueError, OverflowError, OSError):
+        return datetime.fromtimestamp(0).astimezone()

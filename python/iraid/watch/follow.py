@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from iraid.control import model
 from iraid.control.client import Client
 from iraid.control.errors import IraidError
+from iraid.control.units import local_time
 
 WAIT_SECONDS = 30
 RETRY_SECONDS = 2.0
@@ -87,6 +88,6 @@ def parse_since(text: str, now: datetime | None = None) -> datetime:
 
 
 def line(event: model.Event) -> str:
-    at = datetime.fromtimestamp(event.time_ms / 1000).astimezone().isoformat(" ", "seconds")
+    at = local_time(event.time_ms).isoformat(" ", "seconds")
     volume = f"{event.volume}: " if event.volume else ""
     return f"{at} {event.severity:7} {volume}{event.text}"

@@ -10,7 +10,6 @@ import os
 import signal
 import subprocess
 from collections.abc import Iterable
-from datetime import datetime
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
 
 from iraid.control import model
 from iraid.control.errors import IraidError
+from iraid.control.units import local_time
 
 from . import follow
 from .verdict import Verdict
@@ -118,7 +118,7 @@ def run_command(program: Path, event: model.Event, instance: str, seconds: float
         "IRAID_EVENT_TEXT": event.text,
         "IRAID_EVENT_NUMBER": str(event.number),
         "IRAID_EVENT_INSTANCE": instance,
-        "IRAID_EVENT_TIME": datetime.fromtimestamp(event.time_ms / 1000).astimezone().isoformat("T", "seconds"),
+        "IRAID_EVENT_TIME": local_time(event.time_ms).isoformat("T", "seconds"),
     }
     words = [str(program), event.kind, event.volume, event.member]
     words = [word.replace("\0", "") for word in words]

@@ -22,6 +22,7 @@ from datetime import datetime
 from typing import Any
 
 from iraid.control.errors import IraidError, UsageFault
+from iraid.control.units import local_time
 
 from . import top
 
@@ -112,7 +113,7 @@ def page(made: top.Frame | None, chosen: Choices, width: int, height: int) -> li
 
 
 def _clock(made: top.Frame | None) -> str:
-    at = datetime.fromtimestamp(made.time_ms / 1000) if made else datetime.now()
+    at = local_time(made.time_ms) if made else datetime.now()
     return f"{at:%H:%M:%S}"
 
 

@@ -52,6 +52,15 @@ def plain_environment(monkeypatch):
         monkeypatch.delenv(name, raising=False)
 
 
+@pytest.mark.parametrize("stream", [Terminal, io.StringIO], ids=["terminal", "pipe"])
+def test_a_name_from_a_target_does_not_command_the_terminal(stream):
+    def show(report):
+        report.line("disk\x1b[2J\x9b3J")
+        report.table(["name"], [["disk\x1b]0;title\x07"]])
+
+    assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", shown(stream(), show))
+
+
 def test_a_sentence_in_a_pipe_is_plain_and_does_without_the_tables_library():
     """Which would take half of the time of a command."""
     said = subprocess.run(

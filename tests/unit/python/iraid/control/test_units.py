@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iraid.control.units import format_duration, format_size, parse_size, percent_done
+from iraid.control.units import format_duration, format_size, local_time, parse_size, percent_done
 
 
 @pytest.mark.parametrize(
@@ -85,3 +85,8 @@ def test_nothing_to_do_is_done():
 )
 def test_durations_are_shown_in_two_units(seconds, text):
     assert format_duration(seconds) == text
+
+
+@pytest.mark.parametrize("time_ms", [2**63, -(2**63), 10**17])
+def test_a_time_that_is_in_no_calendar_is_shown_all_the_same(time_ms):
+    assert local_time(time_ms) == local_time(0)
