@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from iraid.control.errors import IraidError
+from iraid.control.locking import open_lock
 from iraid.control.model import Version
 
 from . import export_plan, saved, steps
@@ -379,7 +380,7 @@ def _locked() -> Iterator[None]:
     folder = Path(os.environ.get("IRAID_RUN_DIR") or "/run/iraid")
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        file = (folder / "export.lock").open("w")
+        file = open_lock(folder / "export.lock")
     except OSError as error:
         raise IraidError(f"{error.filename}: {error.strerror}", "run the command as root", kind="permission") from error
     with file:

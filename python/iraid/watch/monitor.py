@@ -22,6 +22,7 @@ from typing import IO, Any
 from iraid.control import model
 from iraid.control.client import Client, status_of_all
 from iraid.control.errors import IraidError
+from iraid.control.locking import open_lock
 
 from . import follow, notify, verdict
 
@@ -59,7 +60,7 @@ class StateFile:
         self.path = path
         try:
             path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-            self._lock: IO[str] = path.with_suffix(".lock").open("w")
+            self._lock: IO[str] = open_lock(path.with_suffix(".lock"))
         except OSError as error:
             raise IraidError(
                 f"{error.filename}: {error.strerror}", "run the command as root", kind="permission"
