@@ -53,6 +53,15 @@ def test_a_module_exports_its_entry_and_nothing_else(library, entry):
     assert symbols(library, "--defined-only") == {entry}
 
 
+@pytest.mark.parametrize("library", [HANDLER, PLUGIN])
+def test_a_module_with_threads_is_never_unloaded(library):
+    """A lookup that hangs may return when all else has ended: tests/integration/test_nbdkit_end.py."""
+    if not library.exists():
+        pytest.skip(f"{library.name} was not built")
+    dynamic = subprocess.run(["readelf", "--dynamic", "--wide", library], capture_output=True, text=True, check=True)
+    assert re.search(r"\(FLAGS_1\).*\bNODELETE\b", dynamic.stdout)
+
+
 # --- what the unit preloads ---
 
 
