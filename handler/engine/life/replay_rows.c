@@ -391,7 +391,6 @@ resume(struct replay *replay)
 	engine->write_log->spoiled = replay->doubtful;
 }
 
-/* Each becomes a write back.  False: there is no memory for it now. */
 bool
 replay_hand_over(struct replay *replay)
 {

@@ -25,7 +25,6 @@ is_free(const struct write_log *log, const struct log_place *place, uint32_t seg
 	       place->last[segment % log->segments] == 0;
 }
 
-/* Where so many bytes go in this member's log; false: nowhere now.  tail_only: they make room. */
 bool
 log_find_room(const struct write_log *log, int role, uint32_t bytes, bool tail_only,
 	      uint32_t *segment, uint32_t *at)
@@ -139,7 +138,6 @@ sure_bytes(const struct write_log *log, const struct log_place *place)
 	return once > twice ? once : twice;
 }
 
-/* What goes before others: of those that have begun, and to write what is held to its rows. */
 uint64_t
 log_promised_bytes(const struct write_log *log)
 {

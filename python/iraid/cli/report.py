@@ -59,12 +59,16 @@ class Styled:
     style: str = ""
 
 
+def _harmless(text: str) -> str:
+    return text.translate(_CONTROLS)
+
+
 def _text(cell: Any) -> Text:
     from rich.text import Text
 
     if isinstance(cell, Styled):
-        return Text(cell.text.translate(_CONTROLS), style=cell.style)
-    return Text(str(cell).translate(_CONTROLS))
+        return Text(_harmless(cell.text), style=cell.style)
+    return Text(_harmless(str(cell)))
 
 
 class Report:
@@ -90,16 +94,16 @@ class Report:
 
     def line(self, text: str = "") -> None:
         if self.terminal:
-            self.console.print(text.translate(_CONTROLS))
+            self.console.print(_harmless(text))
         else:
-            print(text.translate(_CONTROLS).expandtabs(), file=self.stream, flush=True)
+            print(_harmless(text).expandtabs(), file=self.stream, flush=True)
 
     def pieces(self, pieces: list[Styled]) -> None:
         """A line of several colours."""
         if self.terminal:
             from rich.text import Text
 
-            self.console.print(Text.assemble(*((one.text.translate(_CONTROLS), one.style) for one in pieces)))
+            self.console.print(Text.assemble(*((_harmless(one.text), one.style) for one in pieces)))
         else:
             self.line("".join(one.text for one in pieces))
 

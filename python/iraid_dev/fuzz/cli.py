@@ -34,7 +34,7 @@ BUILD = ROOT / "build-fuzz"
 KEPT = ROOT / "tests" / "corpora"
 INPUT_SECONDS = 25  # an input that takes longer hangs
 MEMORY_MIB = 2048
-REPORT = re.compile(r"^stat::(number_of_executed_units|peak_rss_mb|steps):\s+(\d+)$", re.MULTILINE)
+REPORT = re.compile(r"^stat::(number_of_executed_units|peak_rss_mb):\s+(\d+)$", re.MULTILINE)
 SO_FAR = re.compile(r"^#(\d+)\s", re.MULTILINE)  # of one that was killed: it has no last words
 COVERAGE = re.compile(r"\bcov: (\d+) ft: (\d+)")
 HEADINGS = f"{'target':16} {'executions':>12} {'a second':>9} {'edges':>6} {'MiB':>6} {'broken':>6}"
@@ -49,12 +49,11 @@ class Outcome:
     peak_mib: int
     broken: list[str]  # files
     output: str
-    steps: int = 0  # what the target counts beside inputs: fuzz.h
 
-    def run(self) -> Run:
+    def as_run(self) -> Run:
         hangs = sum(Path(path).name.startswith(("timeout-", "slow-unit-")) for path in self.broken)
         return Run(
-            self.name, commit(), time.strftime("%Y-%m-%d"), self.executions, self.steps, round(self.seconds, 1),
+            self.name, commit(), time.strftime("%Y-%m-%d"), self.executions, round(self.seconds, 1),
             self.edges, len(self.broken) - hangs, hangs, self.peak_mib,
         )  # fmt: skip
 
@@ -98,7 +97,7 @@ def outcome(name: str, seconds: float, output: str, broken: list[str]) -> Outcom
     so_far = max((int(count) for count in SO_FAR.findall(output)), default=0)
     return Outcome(
         name, figures.get("number_of_executed_units", so_far), seconds, max(edges, default=0),
-        figures.get("peak_rss_mb", 0), broken, output, figures.get("steps", 0),
+        figures.get("peak_rss_mb", 0), broken, output,
     )  # fmt: skip
 
 
@@ -162,7 +161,7 @@ def main(words: list[str]) -> int:
     with concurrent.futures.ThreadPoolExecutor(at_a_time) as pool:
         for done in concurrent.futures.as_completed([pool.submit(run, name, each) for name in wanted]):
             results.append(done.result())
-            results[-1].run().append_to(BUILD / RUNS)
+            results[-1].as_run().append_to(BUILD / RUNS)
             tell(results[-1])
     total = sum(result.executions for result in results)
     broken = sum(len(result.broken) for result in results)

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 RUNS = "runs.jsonl"
-HEADINGS = ("target", "executions", "a second", "steps", "edges", "crashes", "hangs", "MiB", "commit", "date")
+HEADINGS = ("target", "executions", "a second", "edges", "crashes", "hangs", "MiB", "commit", "date")
 
 
 @dataclass(frozen=True)
@@ -17,7 +17,6 @@ class Run:
     commit: str
     date: str
     executions: int
-    steps: int
     seconds: float
     edges: int
     crashes: int
@@ -25,12 +24,13 @@ class Run:
     peak_mib: int
 
     def append_to(self, path: Path) -> None:
+        """Begins a line of its own, also behind one that a killed run left half."""
         with path.open("a") as file:
-            file.write(json.dumps(asdict(self)) + "\n")
+            file.write("\n" + json.dumps(asdict(self)) + "\n")
 
 
 def read_runs(path: Path) -> list[Run]:
-    """A line that a killed run left half is passed over."""
+    """What is no whole line is passed over."""
     runs = []
     for line in path.read_text().splitlines() if path.exists() else []:
         try:
@@ -48,7 +48,7 @@ def row(name: str, runs: Sequence[Run]) -> tuple[str, ...]:
     seconds = sum(run.seconds for run in runs)
     executions = sum(run.executions for run in runs)
     return (
-        name, f"{executions}", f"{executions / seconds if seconds else 0:.0f}", f"{sum(run.steps for run in runs)}",
+        name, f"{executions}", f"{executions / seconds if seconds else 0:.0f}",
         f"{max(run.edges for run in runs)}", f"{sum(run.crashes for run in runs)}",
         f"{sum(run.hangs for run in runs)}", f"{max(run.peak_mib for run in runs)}",
         span([run.commit for run in runs]), span([run.date for run in runs]),

@@ -122,7 +122,7 @@ def test_an_answer_cut_off_in_the_middle_is_told_from_no_answer(path):
         b'{"jsonrpc": "2.0", "id": 1, "result": {}}\n',
         b'{"jsonrpc": "2.0", "id": 1, "result": {"version": 1, "program": "x"}}\n',
         b"\n",
-        b"[" * 200000 + b"\n",  # deeper than Python goes
+        pytest.param(b"[" * 200000 + b"\n", id="deeper than Python goes"),
         b'{"jsonrpc": "2.0", "id": 1, "result": {"version": "\\ud800", "program": "x"}}\n',
         b'{"jsonrpc": "2.0", "id": 1, "result": {"version": "1", "program": "x", "pid": 18446744073709551616}}\n',
     ],

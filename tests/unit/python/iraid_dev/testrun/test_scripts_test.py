@@ -162,6 +162,19 @@ def test_packages_are_listed_once_and_are_names():
     assert all(re.fullmatch(r"[a-z0-9][a-z0-9.+-]+", name) for name in listed)
 
 
+def test_what_runs_sanitized_alone_does_run_there():
+    """A test with both marks would run nowhere."""
+    words = ["--collect-only", "-q", "-p", "no:cacheprovider", "tests/integration", "-m"]
+    nowhere, alone = (
+        subprocess.run(
+            [sys.executable, "-B", "-m", "pytest", *words, which], cwd=ROOT, capture_output=True, check=False
+        )
+        for which in ("sanitized_alone and (no_sanitizer or once)", "sanitized_alone and not long")
+    )
+    assert nowhere.returncode == test_main.NOTHING_COLLECTED, nowhere.stdout.decode()
+    assert alone.returncode == 0, alone.stdout.decode()
+
+
 def test_of_pythons_tests_only_those_with_c_code_in_them_run_sanitized():
     chosen = test_main.loading_c("tests/unit")
     assert "tests/unit/pure/test_pure_properties.py" in chosen
