@@ -82,6 +82,7 @@ member_disconnect(struct iscsi_member *member)
 	member->fd_events = 0;
 	member->step_pending = false;
 	member->step_done = false;
+	member->step_repeat_ms = 0; /* else a closed one wants to be called at once, for ever */
 	member->broken.code = 0;
 }
 

@@ -1,8 +1,8 @@
 """fuzz --minutes N [--only NAME,...] - runs the fuzz targets under libFuzzer, with sanitizers.
 
-Builds them with clang in build-fuzz/ (package clang).  Each gets the same part of the time, and goes on from
-the corpus of earlier runs (build-fuzz/corpus/NAME) and from what is kept in tests/corpora/NAME: inputs
-that once broke something.  An input that breaks something now is left in build-fuzz/broken; copy it to
+Builds them with clang in build-fuzz/ (scripts/deps --long).  Each gets the same part of the time, and goes on from
+the corpus of earlier runs (build-fuzz/corpus/NAME) and from what is kept in tests/corpora/NAME: seeds, and
+inputs that once broke something.  An input that breaks something now is left in build-fuzz/broken; copy it to
 tests/corpora/NAME when it is mended, and scripts/test tries it each time.
 
     scripts/fuzz --minutes 10               all of them; exit status 1 if any breaks
