@@ -1,7 +1,7 @@
 /* lun/commands.h - the one table of SCSI commands: which there are, and who carries them out.
  *
  * A new command is one line of the table in commands.c and one function: in scsi.c if it is
- * answered at once, in job.c if it needs requests to the volume.  What such a job writes it says
+ * answered at once (mode.c: mode pages), in job.c if it needs requests to the volume.  What such a job writes it says
  * itself (job->writes), for the commands that overlap it.  LUN_PASS hands a command on to
  * tcmu-runner, so `check` alone is for those that it carries out by our read, write and flush.
  */
@@ -39,9 +39,12 @@ const struct scsi_command *scsi_find_command(const uint8_t *cdb);
 
 /* scsi.c */
 lun_check_function lun_check_transfer, lun_check_range;
-lun_answer_function lun_test_unit_ready, lun_request_sense, lun_inquiry, lun_mode_sense;
+lun_answer_function lun_test_unit_ready, lun_request_sense, lun_inquiry;
 lun_answer_function lun_start_stop, lun_read_capacity_10, lun_read_capacity_16, lun_prefetch;
 lun_answer_function lun_receive_copy_results;
+
+/* mode.c */
+lun_answer_function lun_mode_sense;
 
 /* job.c */
 lun_begin_function lun_begin_read, lun_begin_write, lun_begin_compare_and_write, lun_begin_unmap;
