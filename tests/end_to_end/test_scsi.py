@@ -34,7 +34,7 @@ def test_linux_sees_what_the_lun_says(disk):
     assert queue(disk, "rotational") == 0
     assert queue(disk, "minimum_io_size") == 65536
     assert queue(disk, "optimal_io_size") % (3 * 65536) == 0
-    assert queue(disk, "discard_granularity") == 3 * 65536
+    assert queue(disk, "discard_granularity") == 65536
     assert queue(disk, "discard_max_hw_bytes") == 32 * MIB
     assert queue(disk, "write_zeroes_max_bytes") > 0
     assert queue(disk, "fua") == 1
@@ -43,6 +43,10 @@ def test_linux_sees_what_the_lun_says(disk):
     assert "Unmap granularity alignment valid: true" in limits
     provisioning = run("sg_vpd", "-p", "lbpv", disk)
     assert re.search(r"LBPU\): 1", provisioning) and re.search(r"LBPRZ\): 1", provisioning)
+    assert "thin provisioned" in provisioning
+    assert "SIMPSUP=1" in (extended := run("sg_vpd", "-p", "ei", disk)) and "V_SUP=1" in extended
+    assert re.search(rf"SCSI name string:\s+naa\.{naa(disk).hex()}", run("sg_vpd", "-p", "di", disk))
+    assert "mapped (or unknown)" in run("sg_get_lba_status", "--lba=4096", disk)
     assert "Non-rotating medium" in run("sg_vpd", "-p", "bdc", disk)
 
 
@@ -93,6 +97,20 @@ def test_sg_tools_can_unmap_write_same_and_verify(disk, tmp_path):
         "sg_verify", "--lba=200", "--count=100", "--ebytchk=1", "--ndo=51200", f"--in={tmp_path / 'wrong'}", disk
     )
     assert status == MISCOMPARE, text
+
+
+def test_modes_can_be_written_back_and_not_changed(disk):
+    """sg_wr_mode reads a page, puts in the bytes under a mask, and sends it by MODE SELECT."""
+    for page, contents in (("8", "8,12,4" + ",0" * 17), ("1c", "1c,a,8" + ",0" * 9)):
+        for size in ((), ("--six",)):
+            run("sg_wr_mode", *size, f"--page={page}", f"--contents={contents}", disk)
+    status, text = attempt("sg_wr_mode", "--page=8", "--contents=8,12,0" + ",0" * 17, disk)  # WCE off
+    assert status == ILLEGAL_REQUEST, text
+    assert cached(disk) == "write back"
+
+
+def cached(disk: str) -> str:
+    return (Path("/sys/block") / Path(disk).name / "queue/write_cache").read_text().strip()
 
 
 def test_compare_and_write_tells_where_it_differs(disk, tmp_path):

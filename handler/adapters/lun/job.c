@@ -533,6 +533,23 @@ lun_begin_copy(struct scsi_job *job)
 	return copy_next(job);
 }
 
+/* --- MODE SELECT: no request at all, but a list --- */
+
+bool
+lun_begin_mode_select(struct scsi_job *job)
+{
+	const bool ten = lun_cdb_length(job->cdb[0]) == 10;
+	const size_t length = ten ? (size_t)get_be(job->cdb + 7, 2) : job->cdb[4];
+	uint8_t list[MODE_LIST_BYTES_MAX];
+	uint16_t fault = ASC_LIST_LENGTH;
+
+	if (length <= sizeof(list) && data_bytes(job) >= length) {
+		data_copy(job, list, length);
+		fault = lun_mode_select_fault(job->unit, job->cdb, list, length);
+	}
+	return fault != 0 ? refuse_job(job, fault) : good(job);
+}
+
 /* --- what it writes --- */
 
 /* The ranges one by one, i from 0; false: there are no more. */

@@ -1,6 +1,6 @@
 /* lun/job.h - commands that take more than one step, or that tcmu-runner would carry out wrongly:
  * UNMAP, WRITE SAME, COMPARE AND WRITE, VERIFY, WRITE AND VERIFY, EXTENDED COPY, READ(6),
- * WRITE(6).  No tcmu, no thread: tests drive it.
+ * WRITE(6), MODE SELECT.  No tcmu, no thread: tests drive it.
  *
  *	scsi_job_begin() --> submit() --> engine --> done of the request --> submit() ... --> done()
  *

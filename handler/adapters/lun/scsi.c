@@ -6,6 +6,7 @@
  *     with an IEEE company id, and we have none; to use another's, as LIO does with that of
  *     OpenFabrics, risks names that somebody else gives too.
  *   - T10 vendor identification: vendor and the whole UUID
+ *   - SCSI name: "naa." and the NAA name, in small letters as names of iSCSI are
  * The configuration string is not shown to initiators.
  */
 #include <stdio.h>
@@ -17,16 +18,17 @@
 
 #define VENDOR "IRAID   "
 #define PHYSICAL_BLOCK_BYTES 4096u
-#define OPTIMAL_BYTES_MIN (1u << 20) /* optimal transfer length, rounded up to whole rows */
+#define OPTIMAL_BYTES_MIN (1u << 20)  /* optimal transfer length, rounded up to whole rows */
+#define UNIT_OF_ESXI_BYTES (1u << 20) /* it discards by itself if the granularity divides this */
 
 static void
-put_hex(uint8_t *out, const uint8_t uuid[16])
+put_hex(uint8_t *out, const uint8_t *bytes, size_t count)
 {
 	static const char digits[] = "0123456789abcdef";
 
-	for (int i = 0; i < 16; i++) {
-		out[2 * i] = (uint8_t)digits[uuid[i] >> 4];
-		out[2 * i + 1] = (uint8_t)digits[uuid[i] & 15];
+	for (size_t i = 0; i < count; i++) {
+		out[2 * i] = (uint8_t)digits[bytes[i] >> 4];
+		out[2 * i + 1] = (uint8_t)digits[bytes[i] & 15];
 	}
 }
 
@@ -69,7 +71,7 @@ standard_inquiry(const struct scsi_unit *unit, uint8_t *data)
 static uint32_t
 vpd_identification(const struct scsi_unit *unit, uint8_t *data)
 {
-	uint8_t *designator = data + 4;
+	uint8_t *designator = data + 4, naa[8];
 
 	designator[0] = 0x01; /* binary */
 	designator[1] = 0x03; /* of the LUN, NAA */
@@ -81,9 +83,38 @@ vpd_identification(const struct scsi_unit *unit, uint8_t *data)
 	designator[1] = 0x01; /* of the LUN, T10 vendor identification */
 	designator[3] = 8 + 32;
 	memcpy(designator + 4, VENDOR, 8);
-	put_hex(designator + 12, unit->uuid);
+	put_hex(designator + 12, unit->uuid, sizeof(unit->uuid));
 	designator += 4 + 40;
+
+	designator[0] = 0x03; /* UTF-8 */
+	designator[1] = 0x08; /* of the LUN, SCSI name string */
+	designator[3] = 24;   /* ends with a zero, and then is a multiple of 4 */
+	scsi_put_naa(unit, naa);
+	memcpy(designator + 4, "naa.", 4);
+	put_hex(designator + 8, naa, sizeof(naa));
+	designator += 4 + 24;
 	return (uint32_t)(designator - data) - 4;
+}
+
+static uint32_t
+vpd_extended(uint8_t *data)
+{
+	/* SIMPSUP alone: the ring of tcmu does not say which task attribute a command has. */
+	data[5] = 0x01;
+	data[6] = 0x01; /* V_SUP: members may have volatile caches */
+	return 0x3c;
+}
+
+/* Whole rows are zeroed without a read, and are what members can give back: a row is the
+ * granularity.  One that does not divide ESXi's unit, but of which each such unit holds a whole one,
+ * gives way to what divides both: most of each unit is given back, and the rest are zeros.
+ */
+static uint32_t
+unmap_granularity_bytes(uint32_t row_bytes)
+{
+	if (row_bytes > UNIT_OF_ESXI_BYTES / 2)
+		return row_bytes;
+	return row_bytes & -row_bytes; /* the largest power of 2 that divides it */
 }
 
 static uint32_t
@@ -93,6 +124,7 @@ vpd_block_limits(const struct scsi_unit *unit, uint8_t *data)
 	uint32_t row = unit->row_bytes / unit->block_bytes;
 	uint32_t wanted = OPTIMAL_BYTES_MIN / unit->block_bytes;
 	uint32_t most = unit->transfer_blocks_max;
+	uint32_t granularity = unmap_granularity_bytes(unit->row_bytes) / unit->block_bytes;
 	uint32_t optimal = 0;
 
 	/* Writes of whole rows need no read: file systems align to what stands here.  Linux makes
@@ -113,8 +145,7 @@ vpd_block_limits(const struct scsi_unit *unit, uint8_t *data)
 	data[5] = (uint8_t)(COMPARE_WRITE_BYTES_MAX / unit->block_bytes);
 	put_be(data + 20, 4, UNMAP_BYTES_MAX / unit->block_bytes);
 	put_be(data + 24, 4, UNMAP_DESCRIPTORS_MAX);
-	/* Whole rows are zeroed without a read, and are what members can give back. */
-	put_be(data + 28, 4, row != 0 ? row : 1);
+	put_be(data + 28, 4, granularity != 0 ? granularity : 1);
 	put_be(data + 32, 4, 1u << 31); /* UGAVALID: counted from block 0 */
 	put_be(data + 36, 8, WRITE_SAME_BLOCKS_MAX);
 	return 0x3c;
@@ -123,17 +154,19 @@ vpd_block_limits(const struct scsi_unit *unit, uint8_t *data)
 static uint32_t
 vpd_provisioning(uint8_t *data)
 {
-	/* LBPU, LBPWS, LBPWS10, LBPRZ; nothing is anchored.  Thin or not, members know: no
-	 * provisioning type is told.
-	 */
+	/* LBPU, LBPWS, LBPWS10, LBPRZ; nothing is anchored. */
 	data[5] = 0x80 | 0x40 | 0x20 | 0x04;
+	/* Thin: the weaker promise, for a member may be.  Windows discards only where it reads
+	 * this.
+	 */
+	data[6] = 0x02;
 	return 4;
 }
 
 void
 lun_inquiry(const struct scsi_unit *unit, const uint8_t *cdb, struct lun_answer *out)
 {
-	static const uint8_t pages[] = { 0x00, 0x80, 0x83, 0xb0, 0xb1, 0xb2 };
+	static const uint8_t pages[] = { 0x00, 0x80, 0x83, 0x86, 0xb0, 0xb1, 0xb2 };
 	uint64_t allocation = get_be(cdb + 3, 2);
 	uint32_t length;
 
@@ -150,11 +183,14 @@ lun_inquiry(const struct scsi_unit *unit, const uint8_t *cdb, struct lun_answer 
 		length = sizeof(pages);
 		break;
 	case 0x80:
-		put_hex(out->data + 4, unit->uuid);
+		put_hex(out->data + 4, unit->uuid, sizeof(unit->uuid));
 		length = 32;
 		break;
 	case 0x83:
 		length = vpd_identification(unit, out->data);
+		break;
+	case 0x86:
+		length = vpd_extended(out->data);
 		break;
 	case 0xb0:
 		length = vpd_block_limits(unit, out->data);
@@ -230,6 +266,25 @@ lun_read_capacity_16(const struct scsi_unit *unit, const uint8_t *cdb, struct lu
 		out->data[13]++;
 	out->data[14] = 0xc0;
 	scsi_answer_cut(out, 32, get_be(cdb + 10, 4));
+}
+
+/* All is mapped: which blocks members gave back nobody knows, and to say so of one that has data
+ * would lose it where a copy leaves it out.
+ */
+void
+lun_get_lba_status(const struct scsi_unit *unit, const uint8_t *cdb, struct lun_answer *out)
+{
+	const uint64_t lba = get_be(cdb + 2, 8);
+	const uint64_t left = lba < unit->blocks ? unit->blocks - lba : 0;
+
+	if (left == 0) {
+		scsi_refuse(out, SENSE_ILLEGAL_REQUEST, ASC_OUT_OF_RANGE);
+		return;
+	}
+	put_be(out->data, 4, 4 + 16);
+	put_be(out->data + 8, 8, lba);
+	put_be(out->data + 16, 4, left < UINT32_MAX ? left : UINT32_MAX);
+	scsi_answer_cut(out, 8 + 16, get_be(cdb + 10, 4));
 }
 
 void

@@ -79,7 +79,7 @@ fate(int opcode, int action)
 
 /* Operation codes, sixteen a line. */
 static const char by_opcode[] =
-	"G--G----x-x-------G-------ff---------G--P-P---gg----GP-----------xg-----------------------"
+	"G--G----x-x-------G--g----ff---------G--P-P---gg----GP-----------xg------------------g----"
 	"f----------------------------------------gf---PgP---ggGP-x--------------------P-P---gg----"
 	"----------------------------------------------------------------------------";
 
@@ -89,10 +89,11 @@ static const struct {
 	const char *by_action;
 } actions[] = {
 	{ 0x12, "GGfGfGfGfGfGfGfGfGfGfGfGfGfGfGfG" }, { 0x2e, "ggggxxxxggggxxxxggggxxxxggggxxxx" },
+	{ 0x15, "gxxxxxxxxxxxxxxxgxxxxxxxxxxxxxxx" }, { 0x55, "gxxxxxxxxxxxxxxxgxxxxxxxxxxxxxxx" },
 	{ 0x2f, "ggggxxggggggxxggggggxxggggggxxgg" }, { 0x42, "gxgxgxgxgxgxgxgxgxgxgxgxgxgxgxgx" },
 	{ 0x83, "gxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx" }, { 0x84, "fffGffffffffffffffffffffffffffff" },
 	{ 0x8e, "ggggxxxxggggxxxxggggxxxxggggxxxx" }, { 0x8f, "ggggxxggggggxxggggggxxggggggxxgg" },
-	{ 0x9e, "----------------G---------------" }, { 0xa3, "------------G-------------------" },
+	{ 0x9e, "----------------G-G-------------" }, { 0xa3, "------------G-------------------" },
 	{ 0xae, "ggggxxxxggggxxxxggggxxxxggggxxxx" }, { 0xaf, "ggggxxggggggxxggggggxxggggggxxgg" },
 };
 

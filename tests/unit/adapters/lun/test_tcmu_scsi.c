@@ -139,7 +139,8 @@ test_all_pages_that_are_listed_are_there_and_no_other(void **state)
 		assert_int_equal(answer.data[1], page);
 		assert_int_equal(number(answer.data + 2, 2) + 4, answer.length);
 	}
-	assert_true(listed[0x80] && listed[0x83] && listed[0xb0] && listed[0xb1] && listed[0xb2]);
+	assert_true(listed[0x80] && listed[0x83] && listed[0x86] && listed[0xb0] && listed[0xb1] &&
+		    listed[0xb2]);
 }
 
 static void
@@ -157,7 +158,10 @@ test_identity_is_the_volumes_uuid(void **state)
 	assert_int_equal(names.data[4 + 12 + 1], 0x01);
 	assert_memory_equal(names.data + 4 + 12 + 4, "IRAID   d30c9a527d144f0e9a6b2d9a1c7e5b10",
 			    40);
-	assert_int_equal(names.length, 4 + 12 + 44);
+	/* UTF-8, of the LUN, SCSI name string: it ends with a zero, and is padded with them */
+	assert_memory_equal(names.data + 4 + 12 + 44, "\x03\x08\0\x18naa.330c9a527d144f0e\0\0\0",
+			    28);
+	assert_int_equal(names.length, 4 + 12 + 44 + 28);
 	other.uuid[7] ^= 1;
 	assert_memory_not_equal(ASK(&other, 0x12, 1, 0x83, 0, 255, 0).data + 4, naa, sizeof(naa));
 }
@@ -176,7 +180,7 @@ test_block_limits_are_true(void **state)
 	assert_int_equal(number(answer.data + 12, 4), 6 * 384);	 /* optimal: rows, 1 MiB at least */
 	assert_int_equal(number(answer.data + 20, 4), 1u << 16); /* UNMAP: 32 MiB */
 	assert_int_equal(number(answer.data + 24, 4), 256);
-	assert_int_equal(number(answer.data + 28, 4), 384); /* granularity: a row, */
+	assert_int_equal(number(answer.data + 28, 4), 128); /* granularity */
 	/* counted from 0, and valid */
 	assert_int_equal(number(answer.data + 32, 4), 0x80000000);
 	assert_int_equal(number(answer.data + 36, 8), 32768); /* WRITE SAME: 16 MiB */
@@ -184,7 +188,7 @@ test_block_limits_are_true(void **state)
 	answer = ASK(&unit, 0x12, 1, 0xb0, 0, 255, 0);
 	assert_int_equal(answer.data[5], 16);
 	assert_int_equal(number(answer.data + 20, 4), 8u << 10);
-	assert_int_equal(number(answer.data + 28, 4), 48);
+	assert_int_equal(number(answer.data + 28, 4), 16);
 	unit.block_bytes = 512;
 
 	unit.transfer_blocks_max = 1000; /* less than 1 MiB: as many rows as go in */
@@ -201,6 +205,63 @@ test_block_limits_are_true(void **state)
 	assert_int_equal(number(answer.data + 28, 4), 1);
 }
 
+/* A row where that divides 1 MiB, and where 1 MiB need not hold a whole one; else what divides both. */
+static void
+test_unmap_granularity_divides_a_mebibyte_where_whole_rows_are_given_back(void **state)
+{
+	static const uint32_t rows_kib[][2] = {
+		{ 64, 64 },	{ 128, 128 },	{ 4, 4 },	{ 12, 4 },
+		{ 192, 64 },	{ 448, 64 },	{ 512, 512 },	{ 576, 576 },
+		{ 1024, 1024 }, { 1536, 1536 }, { 4096, 4096 },
+	};
+	struct scsi_unit unit = sample();
+
+	for (size_t i = 0; i < sizeof(rows_kib) / sizeof(rows_kib[0]); i++) {
+		struct lun_answer answer;
+
+		unit.row_bytes = rows_kib[i][0] << 10;
+		answer = ASK(&unit, 0x12, 1, 0xb0, 0, 255, 0);
+		assert_int_equal(number(answer.data + 28, 4), rows_kib[i][1] * 2);
+	}
+}
+
+static void
+test_extended_inquiry_promises_what_is_kept(void **state)
+{
+	struct scsi_unit unit = sample();
+	struct lun_answer answer = ASK(&unit, 0x12, 1, 0x86, 0, 255, 0);
+
+	assert_int_equal(answer.length, 64);
+	assert_int_equal(answer.data[4], 0);	/* no protection, no microcode */
+	assert_int_equal(answer.data[5], 0x01); /* simple tasks: no ordered ones */
+	assert_int_equal(answer.data[6], 0x01); /* a volatile cache */
+	for (int i = 7; i < 64; i++)
+		assert_int_equal(answer.data[i], 0);
+}
+
+/* Nobody knows what members gave back, and data must not be left out of a copy. */
+static void
+test_every_block_counts_as_mapped(void **state)
+{
+	struct scsi_unit unit = sample();
+	struct lun_answer answer;
+
+	answer = ASK(&unit, 0x9e, 0x12, 0, 0, 0, 0, 0, 0, 0x12, 0x34, 0, 0, 1, 0, 0, 0);
+	assert_int_equal(answer.verdict, LUN_GOOD);
+	assert_int_equal(answer.length, 24);
+	assert_int_equal(number(answer.data, 4), 20);
+	assert_int_equal(number(answer.data + 8, 8), 0x1234);
+	assert_int_equal(number(answer.data + 16, 4), 1000000 - 0x1234);
+	assert_int_equal(answer.data[20], 0);
+	answer = ASK(&unit, 0x9e, 0x12, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 12, 0, 0);
+	assert_int_equal(answer.length, 12);
+	is_check(ASK(&unit, 0x9e, 0x12, 0, 0, 0, 0, 0, 0x0f, 0x42, 0x40, 0, 0, 1, 0, 0, 0), 5,
+		 0x2100);
+	unit.blocks = 1ull << 40;
+	answer = ASK(&unit, 0x9e, 0x12, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0);
+	assert_int_equal(number(answer.data + 16, 4), 0xffffffff);
+}
+
 static void
 test_provisioning_and_kind_of_medium_are_told(void **state)
 {
@@ -210,6 +271,7 @@ test_provisioning_and_kind_of_medium_are_told(void **state)
 	assert_int_equal(answer.length, 8);
 	/* LBPU, LBPWS, LBPWS10, LBPRZ; no anchors */
 	assert_int_equal(answer.data[5], 0xe4);
+	assert_int_equal(answer.data[6], 2); /* thin */
 	answer = ASK(&unit, 0x12, 1, 0xb1, 0, 255, 0);
 	assert_int_equal(answer.length, 64);
 	assert_int_equal(number(answer.data + 4, 2), 1); /* non-rotating */
@@ -256,7 +318,9 @@ test_mode_sense_reports_write_cache_and_fua(void **state)
 	assert_int_equal(six.data[6] & 0x04, 0x04); /* WCE */
 	assert_int_equal(number(ten.data, 2) + 2, ten.length);
 	assert_int_equal(ten.data[3], 0x10);
-	assert_int_equal(ten.length, 8 + 12 + 20 + 12);
+	assert_int_equal(ten.length, 8 + 12 + 20 + 12 + 12);
+	/* Informational exceptions control: disabled */
+	assert_memory_equal(ASK(&unit, 0x1a, 8, 0x1c, 0, 255, 0).data + 4, "\x1c\x0a\x08\0", 4);
 	/* changeable: nothing */
 	assert_int_equal(ASK(&unit, 0x1a, 0, 0x48, 0, 255, 0).data[6], 0);
 	is_check(ASK(&unit, 0x1a, 0, 0xc8, 0, 255, 0), 5, 0x3900); /* saved */
@@ -347,8 +411,8 @@ test_a_transfer_of_another_length_than_the_command_s_is_refused(void **state)
 static void
 test_commands_of_several_steps_never_reach_the_runner(void **state)
 {
-	static const uint8_t jobs[] = { 0x08, 0x0a, 0x2e, 0x2f, 0x41, 0x42, 0x83,
-					0x89, 0x8e, 0x8f, 0x93, 0xae, 0xaf };
+	static const uint8_t jobs[] = { 0x08, 0x0a, 0x15, 0x2e, 0x2f, 0x41, 0x42, 0x55,
+					0x83, 0x89, 0x8e, 0x8f, 0x93, 0xae, 0xaf };
 	struct scsi_unit unit = sample();
 
 	for (size_t i = 0; i < sizeof(jobs); i++)
@@ -359,20 +423,14 @@ static void
 test_what_the_runner_would_do_wrongly_is_refused(void **state)
 {
 	static const uint8_t refused[] = {
-		0x04 /* FORMAT UNIT */,
-		0x15 /* MODE SELECT(6) */,
-		0x55 /* MODE SELECT(10) */,
-		0xa4 /* MAINTENANCE OUT */,
-		0x7f,
-		0xc0,
-		0xff,
+		0x04 /* FORMAT UNIT */, 0xa4 /* MAINTENANCE OUT */, 0x7f, 0xc0, 0xff,
 	};
 	struct scsi_unit unit = sample();
 
 	for (size_t i = 0; i < sizeof(refused); i++)
 		is_check(ASK(&unit, refused[i]), 5, 0x2000);
 	is_check(ASK(&unit, 0xa3, 0x0a), 5, 0x2000); /* REPORT TARGET PORT GROUPS */
-	is_check(ASK(&unit, 0x9e, 0x12), 5, 0x2000); /* GET LBA STATUS */
+	is_check(ASK(&unit, 0x9e, 0x11), 5, 0x2000); /* READ LONG(16) */
 }
 
 static void
@@ -436,8 +494,9 @@ test_supported_operation_codes_are_those_that_are_not_refused(void **state)
 	assert_int_equal(support(&unit, 1, 0x41, 0), 3);
 	assert_int_equal(support(&unit, 1, 0x04, 0), 1);
 	assert_int_equal(support(&unit, 2, 0x9e, 0x10), 3);
-	assert_int_equal(support(&unit, 2, 0x9e, 0x12), 1);
-	assert_int_equal(support(&unit, 3, 0x9e, 0x12), 1);
+	assert_int_equal(support(&unit, 2, 0x9e, 0x12), 3);
+	assert_int_equal(support(&unit, 2, 0x9e, 0x11), 1);
+	assert_int_equal(support(&unit, 3, 0x9e, 0x11), 1);
 	is_check(ASK(&unit, 0xa3, 0x0c, 1, 0x9e, 0, 0x10, 0, 0, 4, 0, 0, 0), 5, 0x2400);
 	is_check(ASK(&unit, 0xa3, 0x0c, 2, 0x2a, 0, 0, 0, 0, 4, 0, 0, 0), 5, 0x2400);
 	/* With timeouts the largest answer there is must still fit. */
@@ -477,6 +536,10 @@ main(void)
 		cmocka_unit_test(test_all_pages_that_are_listed_are_there_and_no_other),
 		cmocka_unit_test(test_identity_is_the_volumes_uuid),
 		cmocka_unit_test(test_block_limits_are_true),
+		cmocka_unit_test(
+			test_unmap_granularity_divides_a_mebibyte_where_whole_rows_are_given_back),
+		cmocka_unit_test(test_extended_inquiry_promises_what_is_kept),
+		cmocka_unit_test(test_every_block_counts_as_mapped),
 		cmocka_unit_test(test_provisioning_and_kind_of_medium_are_told),
 		cmocka_unit_test(test_capacity_tells_of_zeros_and_physical_blocks),
 		cmocka_unit_test(test_mode_sense_reports_write_cache_and_fua),
