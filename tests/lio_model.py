@@ -10,7 +10,8 @@ from control_peer import UUID
 
 from iraid.control.errors import IraidError
 from iraid.lio import steps
-from iraid.lio.export_plan import ExportRequest, find_group, find_storage, find_target, storage_path
+from iraid.lio.configuration import find_group, find_storage, find_target, storage_path
+from iraid.lio.access import ExportRequest
 from iraid.lio.steps import Portal
 
 IQN = "iqn.2026-01.org.example:v0"

@@ -6,7 +6,7 @@ import click
 
 from iraid.control import model
 from iraid.control.client import Client
-from iraid.lio import chap, export_plan, target
+from iraid.lio import access, chap, export_plan, target
 from iraid.lio.steps import Portal
 
 from .commands import NAME, SAVE, checked, command, print_json, warn
@@ -74,7 +74,7 @@ def export(
     target.check_runner(client.version())
     volume = client.status(name)
     export_plan.check_exportable(volume)
-    request = export_plan.ExportRequest(
+    request = access.ExportRequest(
         volume=name,
         uuid=volume.uuid,
         size_bytes=volume.size_bytes,

@@ -13,15 +13,28 @@ and don't run (they could not be restored at boot) count as there: they keep the
 import ipaddress
 import re
 from dataclasses import dataclass, field
-from typing import Any
 
 from iraid.control.errors import IraidError, UsageFault
 from iraid.control.model import Volume
 
-from .chap import Credentials
+from .access import ExportRequest, Group, check_access, plan_access
+from .configuration import (
+    Dump,
+    PLUGIN,
+    acls_of,
+    config_of,
+    find_group,
+    find_storage,
+    find_target,
+    has_other_luns,
+    luns_of,
+    storage_of_volume,
+    storage_path,
+    storages_of_volume,
+    targets_of_storage,
+    targets_of_volume,
+)
 from .steps import (
-    GROUP_TAG,
-    CreateAcl,
     CreateGroup,
     CreateLun,
     CreatePortal,
@@ -29,17 +42,13 @@ from .steps import (
     CreateTarget,
     Delete,
     EnableGroup,
-    MapLun,
     Portal,
     ResizeStorage,
-    SetCredentials,
     SetGroupAttribute,
     SetGroupParameter,
     SetStorageAttribute,
     Step,
 )
-
-Dump = dict[str, Any]
 
 # --- limits of what is exported, as measured: docs/design/tcmu.md ---
 
@@ -63,30 +72,13 @@ GROUP_PARAMETERS = {
     "MaxBurstLength": "1048576",
 }
 
-HANDLER = "iraid"  # the runner's subtype: config strings are iraid/NAME
-PLUGIN = "user"
 PORTAL_DEFAULT = "0.0.0.0:3260"
-LUN_INDEX_MAX = 255  # of a mapped LUN
 
 _IQN = re.compile(
     r"iqn\.[0-9]{4}-(0[1-9]|1[0-2])\.[a-z0-9][a-z0-9.-]*\.[a-z0-9][a-z0-9.-]*(:[a-z0-9:.-]+)?"
     r"|eui\.[0-9a-f]{16}|naa\.[125][0-9a-f]{15}"
 )
 _IQN_MAX = 223  # RFC 7143 4.2.7.1
-
-
-@dataclass(frozen=True)
-class ExportRequest:
-    volume: str
-    uuid: str
-    size_bytes: int
-    block_bytes: int
-    write_cache: bool
-    iqn: str
-    portals: tuple[Portal, ...] = ()
-    initiators: tuple[str, ...] = ()
-    demo_mode: bool = False
-    credentials: Credentials | None = None
 
 
 @dataclass
@@ -144,113 +136,7 @@ def check_exportable(volume: Volume) -> None:
     )
 
 
-# --- reading a dump ---
-
-
-def find_target(dump: Dump, iqn: str) -> Dump | None:
-    return next((t for t in dump.get("targets", ()) if t.get("fabric") == "iscsi" and t["wwn"] == iqn), None)
-
-
-def find_group(dump: Dump, iqn: str) -> Dump | None:
-    groups = (find_target(dump, iqn) or {}).get("tpgs", ())
-    return next((group for group in groups if group.get("tag") == GROUP_TAG), None)
-
-
-def find_storage(dump: Dump, name: str) -> Dump | None:
-    """The storage object of any runner's handler with this name."""
-    return next((s for s in dump.get("storage_objects", ()) if s["plugin"] == PLUGIN and s["name"] == name), None)
-
-
-def storages_of_volume(dump: Dump, volume: str) -> list[Dump]:
-    """Whatever their names: made by targetcli one may have a name of its own, and there may be several."""
-    wanted = config_of(volume)
-    return [s for s in dump.get("storage_objects", ()) if s["plugin"] == PLUGIN and s.get("config") == wanted]
-
-
-def storage_of_volume(dump: Dump, volume: str) -> Dump | None:
-    return next(iter(storages_of_volume(dump, volume)), None)
-
-
-def config_of(volume: str) -> str:
-    return f"{HANDLER}/{volume}"
-
-
-def storage_path(name: str) -> str:
-    return f"/backstores/{PLUGIN}/{name}"
-
-
-def targets_of_storage(dump: Dump, name: str) -> list[str]:
-    """IQNs under which it is exported, in the dump's order."""
-    path = storage_path(name)
-    return [
-        t["wwn"]
-        for t in dump.get("targets", ())
-        if any(lun["storage_object"] == path for g in t.get("tpgs", ()) for lun in g.get("luns", ()))
-    ]
-
-
-def targets_of_volume(dump: Dump, volume: str) -> list[str]:
-    """IQNs of all of its storage objects, each once."""
-    return list(
-        dict.fromkeys(
-            iqn for storage in storages_of_volume(dump, volume) for iqn in targets_of_storage(dump, storage["name"])
-        )
-    )
-
-
-def _acls(group: Dump) -> dict[str, Dump]:
-    return {acl["node_wwn"]: acl for acl in group.get("node_acls", ())}
-
-
-def _has_secret(holder: Dump) -> bool:
-    return bool(holder.get("chap_userid") and holder.get("chap_password"))
-
-
-def _credentials(holder: Dump) -> Credentials | None:
-    if not _has_secret(holder):
-        return None
-    return Credentials(holder["chap_userid"], holder["chap_password"])
-
-
 # --- export ---
-
-
-@dataclass
-class _Group:
-    """The target's portal group, as it runs and as it is saved; empty where it is not."""
-
-    iqn: str
-    running: Dump
-    saved: Dump
-    ours: set[str]  # paths of the volume's storage objects
-
-    @property
-    def now(self) -> Dump:
-        """Whose settings count."""
-        return self.running or self.saved
-
-    @property
-    def acls(self) -> dict[str, Dump]:
-        return _acls(self.saved) | _acls(self.running)
-
-    @property
-    def has_secrets(self) -> bool:
-        return any(map(_has_secret, (self.running, self.saved, *self.acls.values())))
-
-    @property
-    def asks_chap(self) -> bool:
-        """By somebody's wish: the kernel's default is on, too, so it says nothing where there is no LUN and no secret.
-        The secrets may have gone with the initiators that had them.
-        """
-        is_used = self.has_secrets or self.others or _luns(self.now)
-        return is_on(self.now, "authentication") and bool(is_used)
-
-    @property
-    def others(self) -> str:
-        """Its other LUNs in words, empty if there are none."""
-        if _other_luns(self.running, self.ours):
-            return "other LUNs"
-        return "other LUNs, which are saved and do not run," if _other_luns(self.saved, self.ours) else ""
 
 
 def plan_export(request: ExportRequest, dump: Dump, saved: Dump | None = None) -> ExportPlan:
@@ -260,14 +146,14 @@ def plan_export(request: ExportRequest, dump: Dump, saved: Dump | None = None) -
     storage = storage_of_volume(dump, request.volume)
     name = storage["name"] if storage else request.volume
     ours = {name, *(s["name"] for s in storages_of_volume(saved or {}, request.volume))}
-    group = _Group(
+    group = Group(
         request.iqn,
         find_group(dump, request.iqn) or {},
         find_group(saved or {}, request.iqn) or {},
         set(map(storage_path, ours)),
     )
     lun, is_new = _lun_index(group, name)
-    _check_group(request, group)
+    check_access(request, group)
 
     plan = ExportPlan(lun)
     if request.credentials:
@@ -281,97 +167,21 @@ def plan_export(request: ExportRequest, dump: Dump, saved: Dump | None = None) -
     if is_new:
         plan.steps.append(CreateLun(request.iqn, lun, name))
     _plan_portals(request, group.running, plan)
-    _plan_access(request, group, lun, plan)
+    plan.steps += plan_access(request, group, lun)
     if not group.running.get("enable"):
         plan.steps.append(EnableGroup(request.iqn))
     return plan
 
 
-def _luns(group: Dump) -> dict[int, str]:
-    return {lun["index"]: lun["storage_object"] for lun in group.get("luns", ())}
-
-
-def _lun_index(group: _Group, storage: str) -> tuple[int, bool]:
+def _lun_index(group: Group, storage: str) -> tuple[int, bool]:
     """And whether it is to be made: by its saved number if that is free, or by the lowest that is."""
-    taken, saved = _luns(group.running), _luns(group.saved)
+    taken, saved = luns_of(group.running), luns_of(group.saved)
     for index, path in taken.items():
         if path == storage_path(storage):
             return index, False
     had = [index for index, path in saved.items() if path in group.ours and index not in taken]
     numbers = taken.keys() | saved.keys()
     return next(i for i in (*had, *range(len(numbers) + 1)) if i in had or i not in numbers), True
-
-
-def _other_luns(group: Dump, ours: set[str]) -> bool:
-    return any(path not in ours for path in _luns(group).values())
-
-
-def _check_group(request: ExportRequest, group: _Group) -> None:
-    if not request.initiators and not request.demo_mode and not _acls(group.running):
-        raise IraidError(
-            f"no initiator may use target {request.iqn}: no --acl was given",
-            "give --acl INITIATOR for each initiator; its name is in /etc/iscsi/initiatorname.iscsi "
-            "(Linux), `iscsicli` (Windows) or the adapter's properties (ESXi); or --demo-mode, which "
-            "lets any initiator log in",
-            kind="invalid",
-        )
-    is_open = is_on(group.now, "generate_node_acls")
-    if group.others and is_open != request.demo_mode:
-        state = "is in demo mode" if is_open else "lets named initiators in only"
-        raise IraidError(
-            f"target {request.iqn} has {group.others} and {state}", "export under another --iqn", kind="in_use"
-        )
-    _check_secrets(request, group)
-
-
-def _check_secrets(request: ExportRequest, group: _Group) -> None:
-    """CHAP is on or off for a whole portal group: nobody may be locked out, or let in, by surprise."""
-    if request.demo_mode:
-        _check_demo_secret(request, group)
-        return
-    if request.credentials is None and group.asks_chap:
-        acls = _acls(group.running)
-        without = [i for i in request.initiators if not _has_secret(acls.get(i, {}))]
-        if without:
-            raise IraidError(
-                f"target {request.iqn} asks for CHAP, and {without[0]} has no secret",
-                "give --chap-file",
-                kind="invalid",
-            )
-    if request.credentials is not None and not is_on(group.now, "authentication"):
-        without = [i for i, acl in group.acls.items() if i not in request.initiators and not _has_secret(acl)]
-        if without:
-            raise IraidError(
-                f"with --chap-file target {request.iqn} would refuse {without[0]}, which has an ACL and no secret",
-                f"give --acl {without[0]}, too",
-                kind="invalid",
-            )
-
-
-def _check_demo_secret(request: ExportRequest, group: _Group) -> None:
-    """All who have no ACL log in by one user and secret, that of the group."""
-    asks_chap, there = is_on(group.now, "authentication"), _credentials(group.now)
-    if request.credentials is None:
-        was_open = is_on(group.running, "generate_node_acls")
-        if group.asks_chap and not was_open and not _has_secret(group.running):
-            raise IraidError(
-                f"target {request.iqn} asks for CHAP, and there is no secret for any initiator",
-                "give --chap-file",
-                kind="invalid",
-            )
-    elif group.others and not (asks_chap and there in (None, request.credentials)):
-        asks = "another user or secret than those of --chap-file" if asks_chap else "no CHAP"
-        stays = group.running or not asks_chap
-        remedy = "export without --chap-file, which leaves that as it is" if stays else "give the file of the others"
-        raise IraidError(
-            f"target {request.iqn} has {group.others} and asks for {asks}",
-            f"{remedy}; or export under another --iqn",
-            kind="in_use",
-        )
-
-
-def is_on(group: Dump, attribute: str) -> bool:
-    return str(group.get("attributes", {}).get(attribute, 0)) == "1"
 
 
 def _plan_storage(request: ExportRequest, dump: Dump, storage: Dump | None, plan: ExportPlan) -> None:
@@ -453,7 +263,7 @@ def group_attributes(request: ExportRequest) -> dict[str, str]:
     }
 
 
-def _plan_settings(request: ExportRequest, group: _Group, plan: ExportPlan) -> None:
+def _plan_settings(request: ExportRequest, group: Group, plan: ExportPlan) -> None:
     """Before any ACL is made: an ACL takes its queue depth from the group when it is made."""
     are_others = bool(group.running and group.others)
     wanted = {} if are_others else group_attributes(request)
@@ -481,40 +291,6 @@ def _plan_portals(request: ExportRequest, group: Dump, plan: ExportPlan) -> None
         wanted = [parse_portal(PORTAL_DEFAULT)]
         plan.warnings.append(f"listening on every address of this machine ({PORTAL_DEFAULT}), as no --portal was given")
     plan.steps += [CreatePortal(request.iqn, p) for p in wanted if p not in there]
-
-
-def _plan_access(request: ExportRequest, group: _Group, lun: int, plan: ExportPlan) -> None:
-    there = _credentials(group.running)
-    if request.demo_mode and request.credentials not in (None, there):
-        plan.steps.append(SetCredentials(request.iqn, None, request.credentials, there))
-    acls, saved = _acls(group.running), _acls(group.saved)
-    for initiator in dict.fromkeys(request.initiators):
-        acl = acls.get(initiator, {})
-        if not acl:
-            plan.steps.append(CreateAcl(request.iqn, initiator))
-        before = _credentials(acl)
-        if request.credentials is not None and request.credentials != before:
-            plan.steps.append(SetCredentials(request.iqn, initiator, request.credentials, before))
-        index = _mapped_index(acl, saved.get(initiator, {}), lun)
-        if index is not None:
-            plan.steps.append(MapLun(request.iqn, initiator, index, lun))
-
-
-def _mapped_index(acl: Dump, saved: Dump, lun: int) -> int | None:
-    """None if it is mapped; else its saved number or the same number if that is free, or the lowest that is."""
-    mapped = {m["index"]: m["tpg_lun"] for m in acl.get("mapped_luns", ())}
-    if lun in mapped.values():
-        return None
-    had = [m["index"] for m in saved.get("mapped_luns", ()) if m["tpg_lun"] == lun]
-    taken = mapped.keys() | {m["index"] for m in saved.get("mapped_luns", ()) if m["tpg_lun"] != lun}
-    free: int | None = next(
-        (i for i in (*had, lun, *range(LUN_INDEX_MAX + 1)) if i not in taken and i <= LUN_INDEX_MAX), None
-    )
-    if free is None:
-        raise IraidError(
-            f"initiator {acl.get('node_wwn')} has {len(taken)} LUNs, and no number is free", "unmap one", kind="in_use"
-        )
-    return free
 
 
 # --- grow ---
@@ -631,7 +407,7 @@ def _check_fabrics(volume: str, iqns: list[str], dump: Dump) -> None:
         (target["fabric"], target["wwn"])
         for target in dump.get("targets", ())
         if target.get("fabric") != "iscsi"
-        and any(path in paths for group in target.get("tpgs", ()) for path in _luns(group).values())
+        and any(path in paths for group in target.get("tpgs", ()) for path in luns_of(group).values())
     ]
     if others:
         names = ", ".join(f"{fabric} target {wwn}" for fabric, wwn in others)
@@ -648,11 +424,11 @@ def _check_fabrics(volume: str, iqns: list[str], dump: Dump) -> None:
 
 def _plan_leave(target: Dump, iqn: str, names: set[str]) -> list[Step]:
     groups, ours = target.get("tpgs", ()), set(map(storage_path, names))
-    if any(_other_luns(group, ours) for group in groups):
+    if any(has_other_luns(group, ours) for group in groups):
         return [
             Delete(CreateLun(iqn, index, path.rpartition("/")[2], group["tag"]))
             for group in groups
-            for index, path in _luns(group).items()
+            for index, path in luns_of(group).items()
             if path in ours
         ]
     return [Delete(CreateTarget(iqn))]
@@ -666,11 +442,11 @@ def users_of(volume: str, iqn: str | None, dump: Dump, sessions: dict[str, list[
         if iqn not in (None, target):
             continue
         for group in (find_target(dump, target) or {}).get("tpgs", ()):
-            ours = {index for index, path in _luns(group).items() if path in paths}
+            ours = {index for index, path in luns_of(group).items() if path in paths}
             # One that has no ACL of its own came in by demo mode and sees every LUN.
             blind = {
                 name
-                for name, acl in _acls(group).items()
+                for name, acl in acls_of(group).items()
                 if not ours & {m["tpg_lun"] for m in acl.get("mapped_luns", ())}
             }
             seen += [name for name in sessions.get(target, ()) if name not in blind]

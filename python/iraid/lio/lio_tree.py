@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from . import export_plan
+from . import configuration
 
 
 @dataclass
@@ -66,7 +66,7 @@ def _text(path: Path) -> str:
 
 def _lun(info: Path) -> Lun | None:
     words = " ".join(_text(info).split())
-    config = re.search(rf"Config: {export_plan.HANDLER}/(\S+)", words)
+    config = re.search(rf"Config: {configuration.HANDLER}/(\S+)", words)
     if config is None:
         return None
 
@@ -125,7 +125,8 @@ def _saved_luns(saved: dict[str, Any]) -> dict[str, dict[str, Any]]:
     return {
         one["name"]: one
         for one in saved.get("storage_objects", [])
-        if one.get("plugin") == export_plan.PLUGIN and str(one.get("config", "")).startswith(f"{export_plan.HANDLER}/")
+        if one.get("plugin") == configuration.PLUGIN
+        and str(one.get("config", "")).startswith(f"{configuration.HANDLER}/")
     }
 
 
@@ -192,7 +193,9 @@ def missing_of_others(saved: dict[str, Any], running: Tree) -> list[str]:
 
 def exports_again(saved: dict[str, Any], running: Tree) -> list[str]:
     """Commands that bring back what is missing, and leave alone what runs."""
-    volumes = {name: one["config"].removeprefix(f"{export_plan.HANDLER}/") for name, one in _saved_luns(saved).items()}
+    volumes = {
+        name: one["config"].removeprefix(f"{configuration.HANDLER}/") for name, one in _saved_luns(saved).items()
+    }
     there = {lun.name for lun in running.luns}
     now = {export.iqn: export for export in running.exports}
     commands, told = [], set()
@@ -207,14 +210,14 @@ def exports_again(saved: dict[str, Any], running: Tree) -> list[str]:
 
 
 def _export_command(volume: str, iqn: str, one: _Saved) -> str:
-    secret = export_plan.is_on(one.group, "authentication")
+    secret = configuration.is_on(one.group, "authentication")
     words = [
         "iraid export",
         volume,
         f"--iqn {iqn}",
         *(f"--portal {portal}" for portal in one.portals),
         *(f"--acl {initiator}" for initiator in one.initiators),
-        *(["--demo-mode"] if export_plan.is_on(one.group, "generate_node_acls") else []),
+        *(["--demo-mode"] if configuration.is_on(one.group, "generate_node_acls") else []),
         *(["--chap-file FILE"] if secret else []),
     ]
     return " ".join(words)

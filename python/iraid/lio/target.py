@@ -17,7 +17,7 @@ from iraid.control.errors import IraidError
 from iraid.control.locking import open_lock
 from iraid.control.model import Version
 
-from . import export_plan, saved, steps
+from . import access, configuration, export_plan, saved, steps
 from .chap import Credentials
 
 RUNNER = "tcmu-runner"
@@ -84,7 +84,7 @@ def check_root(what: str = "LIO's configuration can be changed") -> None:
         raise IraidError(f"{what} by root only", "run the command as root", kind="permission")
 
 
-def export(request: export_plan.ExportRequest, save: bool = True, dry_run: bool = False) -> Exported:
+def export(request: access.ExportRequest, save: bool = True, dry_run: bool = False) -> Exported:
     """dry_run: only `changes` and `warnings` say what would be; the rest is as it is now."""
     with _locked():
         lio = Lio()
@@ -99,15 +99,15 @@ def export(request: export_plan.ExportRequest, save: bool = True, dry_run: bool 
             names = _names(request.volume, running, before)
             plan.warnings += saved.displaced(before, running, names, {request.iqn})
             file = _save(lio, before, running, names, {request.iqn}, "the export works, but is lost with a reboot")
-    group = export_plan.find_group(running, request.iqn) or {}
+    group = configuration.find_group(running, request.iqn) or {}
     return Exported(
         name=request.volume,
         iqn=request.iqn,
         lun=plan.lun,
         portals=sorted(f"{p['ip_address']}:{p['port']}" for p in group.get("portals", ())),
         initiators=sorted(acl["node_wwn"] for acl in group.get("node_acls", ())),
-        demo_mode=export_plan.is_on(group, "generate_node_acls"),
-        authentication=export_plan.is_on(group, "authentication"),
+        demo_mode=configuration.is_on(group, "generate_node_acls"),
+        authentication=configuration.is_on(group, "authentication"),
         changes=[str(step) for step in plan.steps],
         saved=file,
         warnings=plan.warnings,
@@ -156,19 +156,19 @@ def grow(volume: str, size_bytes: int, save: bool = True) -> GrownLuns:
         lio = Lio()
         before = saved.load(lio.save_file) if save else None
         dump = lio.dump()
-        storages = export_plan.storages_of_volume(dump, volume)
+        storages = configuration.storages_of_volume(dump, volume)
         plan = export_plan.plan_grow(volume, size_bytes, dump)
-        kept = {s["name"] for s in export_plan.storages_of_volume(before or {}, volume)}
+        kept = {s["name"] for s in configuration.storages_of_volume(before or {}, volume)}
         kept &= {s["name"] for s in storages}
         file = None
         if kept:
             file = _save_sizes(lio, before, export_plan.grown(dump, plan.steps), kept)
         for step in plan.steps:
             lio.apply(step)
-        sizes = {s["name"]: s["size"] for s in export_plan.storages_of_volume(lio.dump(), volume)}
+        sizes = {s["name"]: s["size"] for s in configuration.storages_of_volume(lio.dump(), volume)}
         initiators = export_plan.users_of(volume, None, dump, lio.sessions())
     luns = [
-        GrownLun(s["name"], export_plan.targets_of_storage(dump, s["name"]), s["size"], sizes[s["name"]])
+        GrownLun(s["name"], configuration.targets_of_storage(dump, s["name"]), s["size"], sizes[s["name"]])
         for s in storages
     ]
     return GrownLuns(luns, initiators, file, plan.warnings)
@@ -176,7 +176,7 @@ def grow(volume: str, size_bytes: int, save: bool = True) -> GrownLuns:
 
 def _names(volume: str, *configs: saved.Config | None) -> set[str]:
     """Of the volume's storage objects in any of the configurations."""
-    return {s["name"] for config in configs for s in export_plan.storages_of_volume(config or {}, volume)}
+    return {s["name"] for config in configs for s in configuration.storages_of_volume(config or {}, volume)}
 
 
 def _save(
@@ -204,7 +204,7 @@ def exported_as(volume: str) -> list[str]:
     """Names of LIO's storage objects that are made of this volume; none where LIO isn't loaded.
     Looks only: loads no module, needs no rtslib.
     """
-    wanted = f"Config: {export_plan.config_of(volume)} "
+    wanted = f"Config: {configuration.config_of(volume)} "
     names = []
     for info in CONFIGFS.glob("target/core/user_*/*/info"):
         try:
@@ -239,9 +239,9 @@ class Lio:
         if not Path("/sys/module/target_core_user").is_dir():
             raise IraidError("this kernel has no TCMU (target_core_user is not loaded)", _KERNEL_REMEDY, kind="kernel")
 
-    def dump(self) -> export_plan.Dump:
+    def dump(self) -> configuration.Dump:
         try:
-            dump: export_plan.Dump = self.root.dump()
+            dump: configuration.Dump = self.root.dump()
             return dump
         except (self.rtslib.RTSLibError, OSError) as error:
             raise IraidError(
