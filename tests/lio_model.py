@@ -10,7 +10,7 @@ from control_peer import UUID
 
 from iraid.control.errors import IraidError
 from iraid.lio import steps
-from iraid.lio.configuration import find_group, find_storage, find_target, storage_path
+from iraid.lio.configuration import CREDENTIALS, find_group, find_storage, find_target, storage_path
 from iraid.lio.access import ExportRequest
 from iraid.lio.steps import Portal
 
@@ -55,8 +55,15 @@ def request(name="v0", **changes):
         iqn=IQN,
         portals=(Portal("10.0.0.9", 3260),),
         initiators=(ALICE,),
+        no_chap=changes.get("credentials") is None,
     )
     return dataclasses.replace(base, **changes)
+
+
+def named(prefix, credentials):
+    """As rtslib dumps them: what is not set is left out."""
+    values = zip(CREDENTIALS, credentials or (), strict=False)
+    return {f"{prefix}_{name}": value for name, value in values if value}
 
 
 class LioModel:
@@ -125,14 +132,23 @@ class LioModel:
                 self.group(iqn)["node_acls"].append({"node_wwn": initiator, "mapped_luns": [], "depth": depth})
             case steps.SetCredentials(iqn, initiator, credentials):
                 holder = self.acls(iqn)[initiator] if initiator else self.group(iqn)
-                holder.pop("chap_userid", None), holder.pop("chap_password", None)
+                for name in CREDENTIALS:
+                    holder.pop(f"chap_{name}", None)
+                holder |= named("chap", credentials)
+            case steps.SetDiscovery(credentials):
+                self.config.pop("fabric_modules", None)
                 if credentials:
-                    holder |= {"chap_userid": credentials.user, "chap_password": credentials.secret}
-            case steps.MapLun(iqn, initiator, index, lun):
+                    module = {"name": "iscsi", "discovery_enable_auth": True, **named("discovery", credentials)}
+                    self.config["fabric_modules"] = [module]
+            case steps.SetReadOnly(iqn, initiator, index, value):
+                (entry,) = (m for m in self.acls(iqn)[initiator]["mapped_luns"] if m["index"] == index)
+                assert entry["write_protect"] != value
+                entry["write_protect"] = value
+            case steps.MapLun(iqn, initiator, index, lun, read_only):
                 mapped = self.acls(iqn)[initiator]["mapped_luns"]
                 assert index not in [m["index"] for m in mapped]
                 assert lun in [entry["index"] for entry in self.group(iqn)["luns"]]
-                mapped.append({"index": index, "tpg_lun": lun})
+                mapped.append({"index": index, "tpg_lun": lun, "write_protect": read_only})
             case steps.EnableGroup(iqn):
                 assert self.group(iqn)["portals"]
                 self.group(iqn)["enable"] = True

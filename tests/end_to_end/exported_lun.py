@@ -118,6 +118,7 @@ def exported_volume(gateway: Gateway, level: int, members: list[str], *options: 
             volume.iqn,
             *(word for portal in portals for word in ("--portal", portal)),
             *(word for one in initiators() for word in ("--acl", one)),
+            "--no-chap",
         )
         lun = ExportedLun(f"level {level}", volume.iqn, portals)
         try:

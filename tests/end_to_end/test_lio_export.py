@@ -38,7 +38,18 @@ def test_export_and_unexport_are_a_round_trip(gateway, lio_members):
 
     volume.iqn = "iqn.2026-01.org.iraid.test:round-trip"
     volume.portal = f"127.0.0.1:{free_port()}"
-    run(IRAID, "export", volume.name, "--iqn", volume.iqn, "--portal", volume.portal, "--acl", initiator.name())
+    run(
+        IRAID,
+        "export",
+        volume.name,
+        "--iqn",
+        volume.iqn,
+        "--portal",
+        volume.portal,
+        "--acl",
+        initiator.name(),
+        "--no-chap",
+    )
     assert volume.iqn in run("targetcli", "ls", "/iscsi")
     assert volume.iqn in saved_names()
     Fio(volume.login(), rw="write", bs="64k", size="4M").result()

@@ -118,7 +118,7 @@ def lab_blocks(page: str, *headings: str) -> list[Block]:
 
 def log_in(portal: str = "10.1.0.9") -> int:
     """As the page's initiator would, which here has another name; returns the LUN's size."""
-    run(IRAID, "export", "v0", "--iqn", EXPORTED, "--acl", initiator.name(), "--portal", f"{portal}:3260")
+    run(IRAID, "export", "v0", "--iqn", EXPORTED, "--acl", initiator.name(), "--portal", f"{portal}:3260", "--no-chap")
     return initiator.Initiator().login(EXPORTED, f"{portal}:3260").size_bytes
 
 
@@ -214,7 +214,7 @@ def test_the_deployment_guide_leads_from_volume_to_initiator(running_gateway, me
 def test_what_recovery_exports_again_is_the_same_disk(running_gateway, members, nothing_left, type_block, heading):
     """The LUN is the same disk to an initiator: its serial number is the volume's."""
     run(IRAID, "create", "v0", "--level", "5", *(f"10.0.0.{number}/{TARGET}/0" for number in range(1, MEMBERS + 1)))
-    run(IRAID, "export", "v0", "--iqn", EXPORTED, "--portal", "10.1.0.9:3260", "--acl", INITIATOR)
+    run(IRAID, "export", "v0", "--iqn", EXPORTED, "--portal", "10.1.0.9:3260", "--acl", INITIATOR, "--no-chap")
     before = run("targetcli", "ls", f"/iscsi/{EXPORTED}")
     run(IRAID, "unexport", "v0")
     for block in lab_blocks("docs/operating/recovery.md", heading):

@@ -97,7 +97,8 @@ def checked(parse: Callable[[str], Any]) -> Callable[..., Any]:
 Examples:
   iraid discover 10.0.0.1
   iraid create v0 --level 5 10.0.0.{1,2,3,4}/iqn.2026-01.org.example:disk/0
-  iraid export v0 --iqn iqn.2026-01.org.example:v0 --acl iqn.1993-08.org.debian:01:abc
+  iraid export v0 --iqn iqn.2026-01.org.example:v0 --acl iqn.1993-08.org.debian:01:abc \\
+      --chap-file /etc/iraid/secrets/clients
   iraid status v0""",
 )
 @click.version_option(__version__, message="iraid %(version)s")

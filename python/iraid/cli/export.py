@@ -39,19 +39,37 @@ DRY_RUN = click.option("--dry-run", is_flag=True, help="Say what would change, a
         callback=checked(export_plan.parse_iqn),
         help="Initiator that may use it; repeatable.",
     ),
-    click.option("--demo-mode", is_flag=True, help="Let any initiator log in, to read and write."),
+    click.option(
+        "--acl-read-only",
+        "readers",
+        multiple=True,
+        metavar="INITIATOR",
+        callback=checked(export_plan.parse_iqn),
+        help="Initiator that may read it, and not write; repeatable.",
+    ),
     click.option(
         "--chap-file",
         type=click.Path(path_type=Path),
         metavar="FILE",
-        help="Initiators must log in with this user (line 1) and secret (line 2); mode 0600.",
+        help="Initiators must log in with this user (line 1) and secret (line 2), and the target proves itself by the "
+        "user and secret of lines 3 and 4, if there are any; mode 0600.",
     ),
+    click.option("--no-chap", is_flag=True, help="Let initiators log in without a secret."),
+    click.option(
+        "--discovery-chap-file",
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+        help="The same for the discovery of all targets of this gateway.",
+    ),
+    click.option("--demo-mode", is_flag=True, help="Let any initiator log in, to read and write."),
     SAVE,
     DRY_RUN,
     examples="""\
 cat /etc/iscsi/initiatorname.iscsi        # on the initiator: its name
 iraid export v0 --iqn iqn.2026-01.org.example:v0 --portal 10.0.0.9:3260 \\
-    --acl iqn.1993-08.org.debian:01:abc --chap-file /etc/iraid/secrets/clients""",
+    --acl iqn.1993-08.org.debian:01:abc --chap-file /etc/iraid/secrets/clients
+iraid export v0 --iqn iqn.2026-01.org.example:v0 --acl-read-only iqn.1993-08.org.debian:01:def \\
+    --chap-file /etc/iraid/secrets/clients""",
 )
 def export(
     client: Client,
@@ -60,8 +78,11 @@ def export(
     iqn: str,
     portals: tuple[Portal, ...],
     initiators: tuple[str, ...],
-    demo_mode: bool,
+    readers: tuple[str, ...],
     chap_file: Path | None,
+    no_chap: bool,
+    discovery_chap_file: Path | None,
+    demo_mode: bool,
     save: bool,
     dry_run: bool,
 ) -> None:
@@ -83,8 +104,11 @@ def export(
         iqn=iqn,
         portals=portals,
         initiators=initiators,
+        readers=readers,
         demo_mode=demo_mode,
         credentials=chap.read_credentials(chap_file) if chap_file else None,
+        no_chap=no_chap,
+        discovery=chap.read_credentials(discovery_chap_file) if discovery_chap_file else None,
     )
     done = target.export(request, save, dry_run)
     warn(done.warnings)
@@ -103,7 +127,9 @@ def _report_changes(report: Report, changes: list[str]) -> None:
 
 
 def _report_export(report: Report, done: target.Exported) -> None:
-    access = "any initiator" if done.demo_mode else ", ".join(done.initiators)
+    names = [f"{name} (read-only)" if name in done.read_only else name for name in done.initiators]
+    access = "any initiator" if done.demo_mode else ", ".join(names)
+    mutual = f", mutual with {', '.join(done.mutual_authentication)}" if done.mutual_authentication else ""
     report.properties(
         [
             ("Volume", done.name),
@@ -111,7 +137,8 @@ def _report_export(report: Report, done: target.Exported) -> None:
             ("LUN", str(done.lun)),
             ("Portals", ", ".join(done.portals)),
             ("Access", access),
-            ("CHAP", "required" if done.authentication else "no"),
+            ("CHAP", f"required{mutual}" if done.authentication else "no"),
+            ("CHAP of discovery", "required" if done.discovery_authentication else "no"),
             ("Changed", f"{len(done.changes)} settings" if done.changes else "nothing"),
             ("Saved", done.saved or "no: lost with a reboot"),
         ]

@@ -179,7 +179,7 @@ def create(
     if level != 0 and not wait:
         what = "copies are made equal" if level in (1, 10) else "parity is computed"
         report.line(f"Its {what} in the background.  See progress: iraid status {created.name}")
-    report.line(f"Export it to initiators: iraid export {created.name} --iqn IQN --acl INITIATOR")
+    report.line(f"Export it to initiators: iraid export {created.name} --iqn IQN --acl INITIATOR --chap-file FILE")
 
 
 def _spares_in_words(count: int) -> str:

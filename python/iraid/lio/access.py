@@ -16,8 +16,9 @@ from .configuration import (
     has_secret,
     is_on,
     luns_of,
+    mapped_lun,
 )
-from .steps import CreateAcl, MapLun, Portal, SetCredentials, Step
+from .steps import GROUP_TAG, CreateAcl, MapLun, Portal, SetCredentials, SetDiscovery, SetReadOnly, Step
 
 LUN_INDEX_MAX = 255  # of a mapped LUN
 
@@ -31,9 +32,16 @@ class ExportRequest:
     write_cache: bool
     iqn: str
     portals: tuple[Portal, ...] = ()
-    initiators: tuple[str, ...] = ()
+    initiators: tuple[str, ...] = ()  # may read and write
+    readers: tuple[str, ...] = ()  # may read only
     demo_mode: bool = False
     credentials: Credentials | None = None
+    no_chap: bool = False
+    discovery: Credentials | None = None  # of the whole gateway
+
+    @property
+    def everybody(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys((*self.initiators, *self.readers)))
 
 
 @dataclass
@@ -74,8 +82,9 @@ class Group:
         return "other LUNs, which are saved and do not run," if has_other_luns(self.saved, self.ours) else ""
 
 
-def check_access(request: ExportRequest, group: Group) -> None:
-    if not request.initiators and not request.demo_mode and not acls_of(group.running):
+def check_access(request: ExportRequest, group: Group, lun: int, discovery: Credentials | None) -> None:
+    """lun: its number in the group.  discovery: what discovery asks for now, on the whole gateway."""
+    if not request.everybody and not request.demo_mode and not acls_of(group.running):
         raise IraidError(
             f"no initiator may use target {request.iqn}: no --acl was given",
             "give --acl INITIATOR for each initiator; its name is in /etc/iscsi/initiatorname.iscsi "
@@ -89,7 +98,62 @@ def check_access(request: ExportRequest, group: Group) -> None:
         raise IraidError(
             f"target {request.iqn} has {group.others} and {state}", "export under another --iqn", kind="in_use"
         )
+    _check_readers(request, group, lun)
+    _check_closed(request, group)
     _check_secrets(request, group)
+    if request.discovery is not None:
+        _check_mutual(request.discovery, discovery, "discovery", "--discovery-chap-file")
+
+
+def _check_readers(request: ExportRequest, group: Group, lun: int) -> None:
+    """Who may only read does not begin to write because a command is repeated."""
+    for initiator in request.initiators:
+        if initiator in request.readers:
+            raise IraidError(
+                f"{initiator} is given by --acl and by --acl-read-only",
+                "leave out one of them: --acl lets it write, --acl-read-only does not",
+                kind="invalid",
+            )
+        entry = mapped_lun(group.acls.get(initiator, {}), lun)
+        if entry.get("write_protect"):
+            raise IraidError(
+                f"{initiator} may only read LUN {entry['index']} of {request.iqn}",
+                f"give --acl-read-only {initiator}; or to let it write, first targetcli "
+                f"/iscsi/{request.iqn}/tpg{GROUP_TAG}/acls/{initiator} delete {entry['index']}",
+                kind="in_use",
+            )
+
+
+def _check_closed(request: ExportRequest, group: Group) -> None:
+    """No CHAP only by somebody's wish; and who does not wish for it does not end it."""
+    if request.no_chap and request.credentials is not None:
+        raise IraidError(
+            "--no-chap and --chap-file were given",
+            "leave out one of them: a target asks for CHAP or not",
+            kind="invalid",
+        )
+    if request.no_chap and group.asks_chap:
+        raise IraidError(
+            f"target {request.iqn} asks for CHAP, and --no-chap does not switch that off",
+            "leave out --no-chap; or export under another --iqn; or unexport what is in the target first",
+            kind="in_use",
+        )
+    if request.credentials is None and not request.no_chap and not group.asks_chap:
+        raise IraidError(
+            f"nothing would prove who logs in to target {request.iqn}: no --chap-file was given",
+            "give --chap-file FILE with a user on line 1 and a secret of 12 to 16 characters on line 2, mode 0600; or "
+            "--no-chap, if only those whom you trust can reach the portal: names of initiators are no secret",
+            kind="invalid",
+        )
+
+
+def _check_mutual(wanted: Credentials, there: Credentials | None, whose: str, option: str) -> None:
+    if there is not None and there.mutual_user and not wanted.mutual_user:
+        raise IraidError(
+            f"{whose} has mutual CHAP, which the file of {option} would end",
+            "write the user and secret by which the target proves itself on lines 3 and 4 of the file",
+            kind="invalid",
+        )
 
 
 def _check_secrets(request: ExportRequest, group: Group) -> None:
@@ -97,9 +161,13 @@ def _check_secrets(request: ExportRequest, group: Group) -> None:
     if request.demo_mode:
         _check_demo_secret(request, group)
         return
+    if request.credentials is not None:
+        for initiator in request.everybody:
+            there = credentials_of(group.acls.get(initiator, {}))
+            _check_mutual(request.credentials, there, initiator, "--chap-file")
     if request.credentials is None and group.asks_chap:
         acls = acls_of(group.running)
-        without = [i for i in request.initiators if not has_secret(acls.get(i, {}))]
+        without = [i for i in request.everybody if not has_secret(acls.get(i, {}))]
         if without:
             raise IraidError(
                 f"target {request.iqn} asks for CHAP, and {without[0]} has no secret",
@@ -107,7 +175,7 @@ def _check_secrets(request: ExportRequest, group: Group) -> None:
                 kind="invalid",
             )
     if request.credentials is not None and not is_on(group.now, "authentication"):
-        without = [i for i, acl in group.acls.items() if i not in request.initiators and not has_secret(acl)]
+        without = [i for i, acl in group.acls.items() if i not in request.everybody and not has_secret(acl)]
         if without:
             raise IraidError(
                 f"with --chap-file target {request.iqn} would refuse {without[0]}, which has an ACL and no secret",
@@ -119,6 +187,8 @@ def _check_secrets(request: ExportRequest, group: Group) -> None:
 def _check_demo_secret(request: ExportRequest, group: Group) -> None:
     """All who have no ACL log in by one user and secret, that of the group."""
     asks_chap, there = is_on(group.now, "authentication"), credentials_of(group.now)
+    if request.credentials is not None:
+        _check_mutual(request.credentials, there, "demo mode", "--chap-file")
     if request.credentials is None:
         was_open = is_on(group.running, "generate_node_acls")
         if group.asks_chap and not was_open and not has_secret(group.running):
@@ -138,22 +208,44 @@ def _check_demo_secret(request: ExportRequest, group: Group) -> None:
         )
 
 
+def warnings_of(request: ExportRequest) -> list[str]:
+    """What was asked for, and is better not."""
+    warnings = [advice for one in (request.credentials, request.discovery) if one for advice in one.advice()]
+    if request.demo_mode:
+        proof = "that has the secret of --chap-file" if request.credentials else "that reaches a portal"
+        warnings.append(
+            f"demo mode: EVERY initiator {proof} can log in to {request.iqn}, and read and WRITE; "
+            "for more than a trial name initiators by --acl"
+        )
+    return warnings
+
+
+def plan_discovery(request: ExportRequest, there: Credentials | None) -> list[Step]:
+    """there: what discovery asks for now."""
+    return [SetDiscovery(request.discovery, there)] if request.discovery not in (None, there) else []
+
+
 def plan_access(request: ExportRequest, group: Group, lun: int) -> list[Step]:
     steps: list[Step] = []
     there = credentials_of(group.running)
     if request.demo_mode and request.credentials not in (None, there):
         steps.append(SetCredentials(request.iqn, None, request.credentials, there))
     acls, saved = acls_of(group.running), acls_of(group.saved)
-    for initiator in dict.fromkeys(request.initiators):
+    for initiator in request.everybody:
         acl = acls.get(initiator, {})
         if not acl:
             steps.append(CreateAcl(request.iqn, initiator))
         before = credentials_of(acl)
         if request.credentials is not None and request.credentials != before:
             steps.append(SetCredentials(request.iqn, initiator, request.credentials, before))
+        reads = initiator in request.readers
         index = _mapped_index(acl, saved.get(initiator, {}), lun)
         if index is not None:
-            steps.append(MapLun(request.iqn, initiator, index, lun))
+            steps.append(MapLun(request.iqn, initiator, index, lun, reads))
+            continue
+        entry = mapped_lun(acl, lun)
+        if reads and not entry.get("write_protect"):
+            steps.append(SetReadOnly(request.iqn, initiator, entry["index"], True))
     return steps
 
 

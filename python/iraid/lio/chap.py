@@ -1,7 +1,10 @@
-"""Secrets files: line 1 the user, line 2 the secret; readable by their owner, root, only."""
+"""Secrets files: line 1 the user, line 2 the secret; for mutual CHAP the user and secret by which the target proves itself
+on lines 3 and 4.  Readable by their owner, root, only.
+"""
 
 import os
 import stat
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -17,15 +20,22 @@ SECRET_MIN, SECRET_WINDOWS_MAX = 12, 16
 class Credentials:
     user: str
     secret: str = field(repr=False)
+    mutual_user: str = ""  # empty: no mutual CHAP
+    mutual_secret: str = field(default="", repr=False)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter((self.user, self.secret, self.mutual_user, self.mutual_secret))
 
     def advice(self) -> list[str]:
-        if len(self.secret) < SECRET_MIN:
-            return [f"the CHAP secret is shorter than {SECRET_MIN} characters: several initiators refuse it"]
-        if len(self.secret) > SECRET_WINDOWS_MAX:
-            return [
+        lengths = {len(secret) for secret in (self.secret, self.mutual_secret) if secret}
+        advice = []
+        if min(lengths) < SECRET_MIN:
+            advice.append(f"the CHAP secret is shorter than {SECRET_MIN} characters: several initiators refuse it")
+        if max(lengths) > SECRET_WINDOWS_MAX:
+            advice.append(
                 f"the CHAP secret is longer than {SECRET_WINDOWS_MAX} characters: the initiator of Windows refuses it"
-            ]
-        return []
+            )
+        return advice
 
 
 def read_credentials(path: Path) -> Credentials:
@@ -35,7 +45,7 @@ def read_credentials(path: Path) -> Credentials:
     except OSError as error:
         raise IraidError(
             f"secrets file {path}: {error.strerror}",
-            "write the user on line 1 and the secret on line 2, mode 0600",
+            "write the user on line 1 and the secret on line 2 (for mutual CHAP the target's own on 3 and 4), mode 0600",
             kind="invalid",
         ) from error
     try:
@@ -63,15 +73,17 @@ def _check_access(path: Path, status: os.stat_result) -> None:
 
 
 def _parse(path: Path, content: bytes) -> Credentials:
-    remedy = "line 1 is the user, line 2 the secret, and nothing follows"
+    remedy = (
+        "line 1 is the user, line 2 the secret; for mutual CHAP lines 3 and 4 are the target's own; nothing follows"
+    )
     try:
         lines = content.decode("ascii").splitlines()
     except UnicodeDecodeError as error:
         raise IraidError(f"secrets file {path} has characters that are not ASCII", remedy, kind="invalid") from error
-    if len(content) > FILE_BYTES_MAX or len(lines) != 2:
-        raise IraidError(f"secrets file {path} does not have two lines", remedy, kind="invalid")
-    user, secret = (line.strip() for line in lines)
-    for what, text in (("user", user), ("secret", secret)):
+    if len(content) > FILE_BYTES_MAX or len(lines) not in (2, 4):
+        raise IraidError(f"secrets file {path} does not have two or four lines", remedy, kind="invalid")
+    texts = [line.strip() for line in lines]
+    for what, text in zip(("user", "secret", "target's user", "target's secret"), texts, strict=False):
         # LIO takes the text NULL for "none".
         if not text or len(text) > TEXT_MAX or text == "NULL" or not text.isprintable():
             raise IraidError(
@@ -80,4 +92,10 @@ def _parse(path: Path, content: bytes) -> Credentials:
                 remedy,
                 kind="invalid",
             )
-    return Credentials(user, secret)
+    if len(texts) == 4 and texts[1] == texts[3]:
+        raise IraidError(
+            f"secrets file {path} has the same secret for both sides: who hears one proof could send it back",
+            "choose another secret for line 4",
+            kind="invalid",
+        )
+    return Credentials(*texts)

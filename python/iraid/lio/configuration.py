@@ -9,6 +9,8 @@ Dump = dict[str, Any]
 
 HANDLER = "iraid"  # the runner's subtype: config strings are iraid/NAME
 PLUGIN = "user"
+FABRIC = "iscsi"
+CREDENTIALS = ("userid", "password", "mutual_userid", "mutual_password")  # as rtslib names them
 
 
 def find_target(dump: Dump, iqn: str) -> Dump | None:
@@ -73,7 +75,25 @@ def has_secret(holder: Dump) -> bool:
 def credentials_of(holder: Dump) -> Credentials | None:
     if not has_secret(holder):
         return None
-    return Credentials(holder["chap_userid"], holder["chap_password"])
+    return Credentials(
+        holder["chap_userid"],
+        holder["chap_password"],
+        holder.get("chap_mutual_userid") or "",
+        holder.get("chap_mutual_password") or "",
+    )
+
+
+def discovery_of(dump: Dump) -> Credentials | None:
+    """What discovery asks for, which is of the whole gateway; None if it asks for nothing."""
+    module: Dump = next((m for m in dump.get("fabric_modules", ()) if m.get("name") == FABRIC), {})
+    if not module.get("discovery_enable_auth"):
+        return None
+    return Credentials(*(module.get(f"discovery_{name}") or "" for name in CREDENTIALS))
+
+
+def mapped_lun(acl: Dump, lun: int) -> Dump:
+    """The entry by which an ACL shows a LUN of the group, empty if it does not."""
+    return next((entry for entry in acl.get("mapped_luns", ()) if entry["tpg_lun"] == lun), {})
 
 
 def luns_of(group: Dump) -> dict[int, str]:

@@ -17,12 +17,13 @@ from dataclasses import dataclass, field
 from iraid.control.errors import IraidError, UsageFault
 from iraid.control.model import Volume
 
-from .access import ExportRequest, Group, check_access, plan_access
+from .access import ExportRequest, Group, check_access, plan_access, plan_discovery, warnings_of
 from .configuration import (
     Dump,
     PLUGIN,
     acls_of,
     config_of,
+    discovery_of,
     find_group,
     find_storage,
     find_target,
@@ -153,11 +154,12 @@ def plan_export(request: ExportRequest, dump: Dump, saved: Dump | None = None) -
         set(map(storage_path, ours)),
     )
     lun, is_new = _lun_index(group, name)
-    check_access(request, group)
+    discovery = discovery_of(dump)
+    check_access(request, group, lun, discovery)
 
     plan = ExportPlan(lun)
-    if request.credentials:
-        plan.warnings += request.credentials.advice()
+    plan.warnings += warnings_of(request)
+    plan.steps += plan_discovery(request, discovery)
     _plan_storage(request, dump, storage, plan)
     if find_target(dump, request.iqn) is None:
         plan.steps.append(CreateTarget(request.iqn))

@@ -204,21 +204,29 @@ def exports_again(saved: dict[str, Any], running: Tree) -> list[str]:
         whole = set(one.portals) <= set(other.portals) and set(one.initiators) <= set(other.initiators)
         for name in one.luns.values():
             if name in volumes and not (whole and name in there and name in other.luns.values()):
-                commands.append(_export_command(volumes[name], iqn, one))
+                commands.append(_export_command(volumes[name], name, iqn, one))
                 told.add(name)
     return commands + [f"iraid export {volumes[name]} --help" for name in sorted(set(volumes) - there - told)]
 
 
-def _export_command(volume: str, iqn: str, one: _Saved) -> str:
+def _export_command(volume: str, name: str, iqn: str, one: _Saved) -> str:
+    """name: of the storage object."""
     secret = configuration.is_on(one.group, "authentication")
+    numbers = [number for number, storage in one.luns.items() if storage == name]
+    readers = {
+        initiator
+        for initiator, acl in configuration.acls_of(one.group).items()
+        for number in numbers
+        if configuration.mapped_lun(acl, number).get("write_protect")
+    }
     words = [
         "iraid export",
         volume,
         f"--iqn {iqn}",
         *(f"--portal {portal}" for portal in one.portals),
-        *(f"--acl {initiator}" for initiator in one.initiators),
+        *(f"--acl{'-read-only' if initiator in readers else ''} {initiator}" for initiator in one.initiators),
         *(["--demo-mode"] if configuration.is_on(one.group, "generate_node_acls") else []),
-        *(["--chap-file FILE"] if secret else []),
+        "--chap-file FILE" if secret else "--no-chap",
     ]
     return " ".join(words)
 

@@ -46,9 +46,15 @@ def load(path: Path) -> Config | None:
     return read
 
 
-def merge(saved: Config | None, running: Config, storage: Collection[str], targets: Collection[str]) -> Config:
-    """`saved` with the user storage objects and targets of these names as they run now, and with the storage
-    objects those targets need.
+def merge(
+    saved: Config | None,
+    running: Config,
+    storage: Collection[str],
+    targets: Collection[str],
+    modules: Collection[str] = (),
+) -> Config:
+    """`saved` with the user storage objects, targets and fabric modules of these names as they run now, and with the
+    storage objects those targets need.
 
     Of what doesn't run, these storage objects and their LUNs in these targets are left out.  All else stays, also in
     these targets: it may be what could not be restored at boot.
@@ -67,7 +73,13 @@ def merge(saved: Config | None, running: Config, storage: Collection[str], targe
         _storage_key,
         lambda s: _storage_key(s) not in needed or _storage_key(s) in used,
     )
-    merged.setdefault("fabric_modules", running.get("fabric_modules", []))
+    unknown = "fabric_modules" not in merged
+    merged["fabric_modules"] = _join(
+        merged.get("fabric_modules", []),
+        [m for m in running.get("fabric_modules", ()) if unknown or m.get("name") in modules],
+        lambda module: module.get("name"),
+        lambda _: True,
+    )
     return merged
 
 

@@ -140,9 +140,34 @@ class MapLun:
     initiator: str
     index: int
     lun: int
+    read_only: bool = False
 
     def __str__(self) -> str:
-        return f"LUN {self.index} of {self.initiator} in {self.iqn}"
+        return f"LUN {self.index} of {self.initiator} in {self.iqn}{', read-only' if self.read_only else ''}"
+
+
+@dataclass(frozen=True)
+class SetReadOnly:
+    """Of a LUN that is mapped; its sessions live on."""
+
+    iqn: str
+    initiator: str
+    index: int
+    value: bool
+
+    def __str__(self) -> str:
+        return f"LUN {self.index} of {self.initiator} in {self.iqn} {'read-only' if self.value else 'writable'}"
+
+
+@dataclass(frozen=True)
+class SetDiscovery:
+    """What discovery asks for, of all targets of the gateway."""
+
+    credentials: Credentials | None
+    previous: Credentials | None
+
+    def __str__(self) -> str:
+        return "CHAP of discovery, of all targets"
 
 
 @dataclass(frozen=True)
@@ -183,7 +208,9 @@ Step = (
     | CreatePortal
     | CreateAcl
     | SetCredentials
+    | SetDiscovery
     | MapLun
+    | SetReadOnly
     | EnableGroup
     | DisableGroup
     | Delete
@@ -203,6 +230,10 @@ def inverse(step: Step) -> Step | None:
             return None if previous is None else SetGroupParameter(iqn, parameter, previous, None)
         case SetCredentials(iqn, initiator, _, previous):
             return SetCredentials(iqn, initiator, previous, None)
+        case SetDiscovery(_, previous):
+            return SetDiscovery(previous, None)
+        case SetReadOnly(iqn, initiator, index, value):
+            return SetReadOnly(iqn, initiator, index, not value)
         case EnableGroup(iqn):
             return DisableGroup(iqn)
         # What has grown initiators may use already.

@@ -7,7 +7,7 @@ making or removing a LUN of tcmu while its runner is dead (check_runner).
 
 import fcntl
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -35,8 +35,11 @@ class Exported:
     lun: int
     portals: list[str]
     initiators: list[str]
+    read_only: list[str]  # of the initiators, those that may not write to this volume
     demo_mode: bool
     authentication: bool
+    mutual_authentication: list[str]  # initiators to which the target proves itself
+    discovery_authentication: bool  # of all targets of the gateway
     changes: list[str]
     saved: str | None
     warnings: list[str] = field(default_factory=list)
@@ -98,16 +101,24 @@ def export(request: access.ExportRequest, save: bool = True, dry_run: bool = Fal
         if save and not dry_run:
             names = _names(request.volume, running, before)
             plan.warnings += saved.displaced(before, running, names, {request.iqn})
-            file = _save(lio, before, running, names, {request.iqn}, "the export works, but is lost with a reboot")
+            modules = {configuration.FABRIC} if request.discovery else set()
+            otherwise = "the export works, but is lost with a reboot"
+            file = _save(lio, before, running, names, {request.iqn}, otherwise, modules)
     group = configuration.find_group(running, request.iqn) or {}
+    acls = configuration.acls_of(group)
     return Exported(
         name=request.volume,
         iqn=request.iqn,
         lun=plan.lun,
         portals=sorted(f"{p['ip_address']}:{p['port']}" for p in group.get("portals", ())),
-        initiators=sorted(acl["node_wwn"] for acl in group.get("node_acls", ())),
+        initiators=sorted(acls),
+        read_only=sorted(i for i, acl in acls.items() if configuration.mapped_lun(acl, plan.lun).get("write_protect")),
         demo_mode=configuration.is_on(group, "generate_node_acls"),
         authentication=configuration.is_on(group, "authentication"),
+        mutual_authentication=sorted(
+            i for i, acl in acls.items() if (there := configuration.credentials_of(acl)) and there.mutual_user
+        ),
+        discovery_authentication=configuration.discovery_of(running) is not None,
         changes=[str(step) for step in plan.steps],
         saved=file,
         warnings=plan.warnings,
@@ -180,11 +191,17 @@ def _names(volume: str, *configs: saved.Config | None) -> set[str]:
 
 
 def _save(
-    lio: "Lio", before: saved.Config | None, running: saved.Config, names: set[str], targets: set[str], otherwise: str
+    lio: "Lio",
+    before: saved.Config | None,
+    running: saved.Config,
+    names: set[str],
+    targets: set[str],
+    otherwise: str,
+    modules: Collection[str] = (),
 ) -> str | None:
     """otherwise: what is so if it can't be saved."""
     try:
-        return lio.save(before, running, names, targets)
+        return lio.save(before, running, names, targets, modules)
     except IraidError as error:
         raise IraidError(f"{error.message}; {otherwise}", error.remedy, kind=error.kind) from error
 
@@ -263,9 +280,14 @@ class Lio:
         return found
 
     def save(
-        self, before: saved.Config | None, running: saved.Config, storage: set[str], targets: set[str]
+        self,
+        before: saved.Config | None,
+        running: saved.Config,
+        storage: set[str],
+        targets: set[str],
+        modules: Collection[str] = (),
     ) -> str | None:
-        merged = saved.merge(before, running, storage, targets)
+        merged = saved.merge(before, running, storage, targets, modules)
         saved.store(self.save_file, merged, before)
         return str(self.save_file)
 
@@ -307,8 +329,12 @@ class Lio:
             case steps.SetCredentials(iqn, initiator, credentials):
                 group = self._group(iqn)
                 _set_credentials(self._acl(iqn, initiator) if initiator else group, credentials)
-            case steps.MapLun(iqn, initiator, index, lun):
-                self.rtslib.MappedLUN(self._acl(iqn, initiator), index, lun)
+            case steps.SetDiscovery(credentials):
+                _set_discovery(self.fabric, credentials)
+            case steps.MapLun(iqn, initiator, index, lun, read_only):
+                self.rtslib.MappedLUN(self._acl(iqn, initiator), index, lun, write_protect=read_only)
+            case steps.SetReadOnly(iqn, initiator, index, value):
+                self.rtslib.MappedLUN(self._acl(iqn, initiator), index).write_protect = value
             case steps.EnableGroup(iqn):
                 self._group(iqn).enable = True
             case steps.DisableGroup(iqn):
@@ -348,8 +374,19 @@ class Lio:
 
 
 def _set_credentials(holder: Any, credentials: Credentials | None) -> None:
-    holder.chap_userid = credentials.user if credentials else ""
-    holder.chap_password = credentials.secret if credentials else ""
+    """The kernel asks an initiator to have the target prove itself as long as it has both of the second pair."""
+    for name, value in zip(configuration.CREDENTIALS, credentials or ("", "", "", ""), strict=True):
+        setattr(holder, f"chap_{name}", value)
+
+
+def _set_discovery(fabric: Any, credentials: Credentials | None) -> None:
+    """Asked for last, so that nobody is asked for a secret that is not there yet."""
+    if credentials is None:
+        fabric.clear_discovery_auth_settings()
+        return
+    for name, value in zip(configuration.CREDENTIALS, credentials, strict=True):
+        setattr(fabric, f"discovery_{name}", value)
+    fabric.discovery_enable_auth = True
 
 
 def _text(error: BaseException) -> str:

@@ -123,6 +123,7 @@ class Stage:
             volume.iqn,
             *(word for portal in portals for word in ("--portal", portal)),
             *(word for name in INITIATORS for word in ("--acl", name)),
+            "--no-chap",
         )
         return Address(portals, volume.iqn)
 

@@ -54,7 +54,7 @@ class Volume:
     def export(self) -> None:
         self.iqn = f"iqn.2026-01.org.iraid.test:{self.name}"
         self.portal = f"127.0.0.1:{free_port()}"
-        iraid("export", self.name, "--iqn", self.iqn, "--portal", self.portal, "--acl", initiator.name())
+        iraid("export", self.name, "--iqn", self.iqn, "--portal", self.portal, "--acl", initiator.name(), "--no-chap")
 
     def login(self) -> Disk:
         if not self.iqn:

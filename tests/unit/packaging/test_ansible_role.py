@@ -155,9 +155,21 @@ def test_a_good_volume_has_no_problems():
         ({"level": 0, "log": "always"}, ["log", "always", "level 5 or 6", "level 0", "remove it"]),
         ({"initiator": "me"}, ["initiator", "'me'"]),
         ({"state": "absent"}, ["state", "destroys", "iraid_confirm_delete"]),
-        ({"export": {"iqn": DISK}}, ["export.initiators", "no initiator may use"]),
-        ({"export": {"iqn": "x", "demo_mode": True}}, ["export.iqn", "'x'"]),
-        ({"export": {"iqn": DISK, "demo_mode": True, "portals": ["here:1"]}}, ["export.portals[0]", "'here:1'"]),
+        ({"export": {"iqn": DISK, "no_chap": True}}, ["export.initiators", "no initiator may use"]),
+        ({"export": {"iqn": DISK, "initiators": [DISK]}}, ["export.chap", "no_chap: true"]),
+        (
+            {"export": {"iqn": DISK, "initiators": [DISK], "no_chap": True, "chap": {"user": "u", "secret": SECRET}}},
+            ["export.chap", "either"],
+        ),
+        ({"export": {"iqn": "x", "demo_mode": True, "no_chap": True}}, ["export.iqn", "'x'"]),
+        (
+            {"export": {"iqn": DISK, "demo_mode": True, "no_chap": True, "portals": ["here:1"]}},
+            ["export.portals[0]", "'here:1'"],
+        ),
+        (
+            {"export": {"iqn": DISK, "read_only_initiators": ["me"], "no_chap": True}},
+            ["export.read_only_initiators[0]", "'me'"],
+        ),
     ],
 )
 def test_a_bad_variable_is_named_with_its_value_and_what_to_write(changes, words):

@@ -161,13 +161,18 @@ def _check_export(where, export, problems):
     if not export or export.get("state") == "absent":
         return
     problems.check(f"{where}.iqn", names.iqn, export.get("iqn"))
-    for key, parse in (("portals", names.listen), ("initiators", names.iqn)):
+    for key, parse in (("portals", names.listen), ("initiators", names.iqn), ("read_only_initiators", names.iqn)):
         for number, value in enumerate(export.get(key) or []):
             problems.check(f"{where}.{key}[{number}]", parse, value)
-    if not export.get("initiators") and not export.get("demo_mode"):
+    if not (export.get("initiators") or export.get("read_only_initiators") or export.get("demo_mode")):
         problems.append(
             f"{where}.initiators: no initiator may use the volume: name the initiators "
             "(/etc/iscsi/initiatorname.iscsi), or write demo_mode: true, which lets any initiator log in"
+        )
+    if bool(export.get("chap")) == bool(export.get("no_chap")):
+        problems.append(
+            f"{where}.chap: write either chap, the user and secret of initiators, or no_chap: true, if only those whom "
+            "you trust can reach the portals"
         )
     _check_chap(f"{where}.chap", export.get("chap"), problems)
 

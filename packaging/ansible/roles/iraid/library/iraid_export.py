@@ -31,6 +31,15 @@ options:
     type: list
     elements: str
     default: []
+  read_only_initiators:
+    description: Names of the initiators that may read it, and not write.
+    type: list
+    elements: str
+    default: []
+  no_chap:
+    description: Let initiators log in without a secret. C(chap_file) or this has to be there for a new export.
+    type: bool
+    default: false
   demo_mode:
     description: Let any initiator log in.
     type: bool
@@ -52,6 +61,7 @@ EXAMPLES = r"""
     iqn: iqn.2026-01.org.example:v0
     portals: ["10.1.0.9:3260"]
     initiators: ["iqn.1993-08.org.debian:01:abc"]
+    chap_file: /etc/iraid/secrets/clients
 """
 
 RETURN = r"""
@@ -77,6 +87,8 @@ ARGUMENTS = {
     "iqn": {"type": "str"},
     "portals": {"type": "list", "elements": "str", "default": []},
     "initiators": {"type": "list", "elements": "str", "default": []},
+    "read_only_initiators": {"type": "list", "elements": "str", "default": []},
+    "no_chap": {"type": "bool", "default": False},
     "demo_mode": {"type": "bool", "default": False},
     "chap_file": {"type": "path"},
     "command": {"type": "str", "default": "iraid"},
@@ -92,6 +104,10 @@ def words_of(given, check_mode):
             words += ["--portal", listen(portal)]
         for initiator in given["initiators"]:
             words += ["--acl", iqn(initiator)]
+        for initiator in given["read_only_initiators"]:
+            words += ["--acl-read-only", iqn(initiator)]
+        if given["no_chap"]:
+            words.append("--no-chap")
         if given["demo_mode"]:
             words.append("--demo-mode")
         if given["chap_file"]:
@@ -102,7 +118,7 @@ def words_of(given, check_mode):
 def strangers(given, answer):
     """Texts about what stands in the target and not in the inventory: it stays, since others may have put it there."""
     texts = []
-    known = {iqn(one) for one in given["initiators"]}
+    known = {iqn(one) for one in (*given["initiators"], *given["read_only_initiators"])}
     where = f"/iscsi/{answer['iqn']}/tpg1"
     for one in answer.get("initiators", ()):
         if not given["demo_mode"] and one not in known:

@@ -13,7 +13,7 @@ from iraid.cli.main import cli
 from iraid.lio import target
 
 IQN, ALICE = "iqn.2026-01.org.example:v0", "iqn.1993-08.org.debian:01:alice"
-EXPORT = ["export", "v0", "--iqn", IQN, "--portal", "10.0.0.9:3260", "--acl", ALICE]
+EXPORT = ["export", "v0", "--iqn", IQN, "--portal", "10.0.0.9:3260", "--acl", ALICE, "--no-chap"]
 VOLUME = {"name": "v0", "uuid": UUID, "state": "active", "size_bytes": 1 << 30, "block_bytes": 512}
 
 

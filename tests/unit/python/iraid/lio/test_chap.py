@@ -35,6 +35,18 @@ def test_two_lines_are_user_and_secret(secrets, text):
     assert read_credentials(secrets(text)) == Credentials("client", SECRET)
 
 
+@pytest.mark.parametrize("end", ["", "\n"])
+def test_four_lines_have_the_targets_own_last(secrets, end):
+    both = read_credentials(secrets(f"client\n{SECRET}\ngateway\nowl-hoots-4242{end}"))
+    assert both == Credentials("client", SECRET, "gateway", "owl-hoots-4242")
+    assert SECRET not in repr(both) and "owl-hoots-4242" not in repr(both)
+
+
+def test_both_sides_have_secrets_of_their_own(secrets):
+    """Who heard the target's proof could send it back as the initiator's."""
+    assert "same secret for both sides" in refused(secrets(f"client\n{SECRET}\ngateway\n{SECRET}\n")).message
+
+
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o660, 0o644, 0o610])
 def test_a_file_others_can_reach_is_refused(secrets, mode):
     error = refused(secrets(f"client\n{SECRET}\n", mode))
@@ -55,6 +67,9 @@ def test_a_file_of_another_user_is_refused(secrets):
         "",
         "client\n",
         f"client\n{SECRET}\nmore\n",
+        f"client\n{SECRET}\ngateway\n\n",
+        f"client\n{SECRET}\n\nowl-hoots-4242\n",
+        f"client\n{SECRET}\ngateway\nowl-hoots-4242\nmore\n",
         f"\n{SECRET}\n",
         "client\n\n",
         f"NULL\n{SECRET}\n",

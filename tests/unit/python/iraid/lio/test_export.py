@@ -12,6 +12,7 @@ from lio_model import ALICE, IQN, LioModel, request
 from iraid.control.errors import IraidError, UsageFault
 from iraid.lio import export_plan
 from iraid.lio.chap import Credentials
+from iraid.lio.configuration import CREDENTIALS
 from iraid.lio.export_plan import parse_iqn, parse_portal, plan_export, plan_unexport
 from iraid.lio.steps import (
     CreateAcl,
@@ -72,7 +73,7 @@ def test_a_fresh_export_makes_a_whole_target(lio):
     assert group["enable"]
     assert group["luns"] == [{"index": 0, "storage_object": "/backstores/user/v0"}]
     assert group["portals"] == [{"ip_address": "10.0.0.9", "port": 3260}]
-    assert lio.acls(IQN)[ALICE]["mapped_luns"] == [{"index": 0, "tpg_lun": 0}]
+    assert lio.acls(IQN)[ALICE]["mapped_luns"] == [{"index": 0, "tpg_lun": 0, "write_protect": False}]
 
 
 def test_nobody_but_the_named_gets_in(lio):
@@ -186,7 +187,10 @@ def test_volumes_share_a_target_as_luns(lio):
     export(lio, request())
     plan = export(lio, second())
     assert plan.lun == 1
-    assert lio.acls(IQN)[ALICE]["mapped_luns"] == [{"index": 0, "tpg_lun": 0}, {"index": 1, "tpg_lun": 1}]
+    assert lio.acls(IQN)[ALICE]["mapped_luns"] == [
+        {"index": 0, "tpg_lun": 0, "write_protect": False},
+        {"index": 1, "tpg_lun": 1, "write_protect": False},
+    ]
 
 
 def test_the_lowest_free_lun_is_taken(lio):
@@ -198,9 +202,9 @@ def test_the_lowest_free_lun_is_taken(lio):
 
 def test_a_number_the_initiator_uses_already_is_avoided(lio):
     export(lio, request())
-    lio.acls(IQN)[ALICE]["mapped_luns"] = [{"index": 1, "tpg_lun": 0}]
+    lio.acls(IQN)[ALICE]["mapped_luns"] = [{"index": 1, "tpg_lun": 0, "write_protect": False}]
     export(lio, second())
-    assert lio.acls(IQN)[ALICE]["mapped_luns"][1] == {"index": 0, "tpg_lun": 1}
+    assert lio.acls(IQN)[ALICE]["mapped_luns"][1] == {"index": 0, "tpg_lun": 1, "write_protect": False}
 
 
 def test_an_export_made_by_targetcli_is_recognised(lio):
@@ -277,20 +281,20 @@ def test_chap_locks_nobody_out_by_surprise(lio):
 
 def test_an_initiator_without_a_secret_is_not_added_to_a_target_with_chap(lio):
     export(lio, request(credentials=SECRET))
-    assert "--chap-file" in refused(lio, request(initiators=(BOB,))).remedy
-    assert "--chap-file" in refused(lio, second(initiators=(BOB,))).remedy
+    assert "--chap-file" in refused(lio, request(initiators=(BOB,), no_chap=False)).remedy
+    assert "--chap-file" in refused(lio, second(initiators=(BOB,), no_chap=False)).remedy
 
 
 def test_chap_stays_on_when_it_is_not_named_again(lio):
     export(lio, request(credentials=SECRET))
-    assert plan_export(request(), lio.dump()).steps == []
+    assert plan_export(request(no_chap=False), lio.dump()).steps == []
 
 
 OTHER_SECRET = Credentials("other", "another-secret")
 
 
 def open_to_all(wanted=request, **changes):
-    return wanted(**{"initiators": (), "demo_mode": True, "credentials": SECRET, **changes})
+    return wanted(**{"initiators": (), "demo_mode": True, "credentials": SECRET, "no_chap": False, **changes})
 
 
 def demo_chap(lio):
@@ -321,7 +325,7 @@ def test_credentials_that_other_luns_use_in_demo_mode_are_not_replaced(lio):
 
 
 def test_a_second_lun_does_not_lock_those_out_who_use_the_first_in_demo_mode(lio):
-    export(lio, open_to_all(credentials=None))
+    export(lio, open_to_all(credentials=None, no_chap=True))
     assert f"target {IQN} has other LUNs and asks for no CHAP" in refused(lio, open_to_all(second)).message
 
 
@@ -341,7 +345,7 @@ def test_chap_of_demo_mode_without_a_secret_can_be_completed_beside_other_luns(l
 
 def test_from_demo_mode_with_chap_to_named_initiators_a_secret_is_asked_for(lio):
     export(lio, open_to_all())
-    error = refused(lio, request())
+    error = refused(lio, request(no_chap=False))
     assert f"target {IQN} asks for CHAP, and {ALICE} has no secret" in error.message
     assert "--chap-file" in error.remedy
     export(lio, request(credentials=SECRET))
@@ -359,7 +363,7 @@ def test_from_named_initiators_with_chap_to_demo_mode_a_secret_is_asked_for(lio)
 def test_chap_stays_on_when_the_last_initiator_that_had_a_secret_was_removed(lio):
     export(lio, request(credentials=SECRET))
     lio.group(IQN)["node_acls"].clear()
-    for wanted in (request(initiators=(BOB,)), open_to_all(credentials=None)):
+    for wanted in (request(initiators=(BOB,), no_chap=False), open_to_all(credentials=None)):
         error = refused(lio, wanted)
         assert f"target {IQN} asks for CHAP" in error.message and "--chap-file" in error.remedy
     export(lio, open_to_all(credentials=OTHER_SECRET))
@@ -401,9 +405,121 @@ def test_a_target_that_is_saved_with_chap_of_demo_mode_does_not_come_back_withou
     assert "give the file of the others" in caught.value.remedy
 
 
+# --- closed, unless somebody says otherwise ---
+
+MUTUAL = Credentials("client", "wolf-howls-42", "gateway", "owl-hoots-4242")
+FINDER = Credentials("finder", "cat-purrs-4242")
+
+
+@pytest.mark.parametrize(
+    "changes", [{}, {"demo_mode": True, "initiators": ()}, {"initiators": (), "readers": (ALICE,)}]
+)
+def test_without_a_secret_nothing_is_exported_unless_that_is_wanted(lio, changes):
+    error = refused(lio, request(no_chap=False, **changes))
+    assert f"nothing would prove who logs in to target {IQN}" in error.message
+    assert "--chap-file FILE" in error.remedy and "--no-chap" in error.remedy
+    export(lio, request(no_chap=True, **changes))
+    assert lio.group(IQN)["attributes"]["authentication"] == 0
+
+
+def test_more_is_not_added_to_a_target_without_chap_unless_that_is_wanted(lio):
+    export(lio, request(no_chap=True))
+    assert "--no-chap" in refused(lio, request(initiators=(BOB,), no_chap=False)).remedy
+    assert "--no-chap" in refused(lio, second(no_chap=False)).remedy
+
+
+def test_chap_is_not_ended_by_a_command_that_does_without(lio):
+    export(lio, request(credentials=SECRET))
+    for wanted in (request(no_chap=True), second(no_chap=True), open_to_all(credentials=None, no_chap=True)):
+        error = refused(lio, wanted)
+        assert "asks for CHAP, and --no-chap does not switch that off" in error.message
+    assert "--no-chap and --chap-file" in refused(lio, request(credentials=SECRET, no_chap=True)).message
+
+
+def test_demo_mode_is_loud(lio):
+    (warning,) = export(lio, open_to_all(credentials=None, no_chap=True)).warnings
+    assert "EVERY initiator that reaches a portal" in warning and "WRITE" in warning
+    (warning,) = plan_export(open_to_all(), LioModel().dump()).warnings
+    assert "EVERY initiator that has the secret" in warning and SECRET.secret not in warning
+
+
+# --- mutual CHAP, discovery, and who may only read ---
+
+
+def test_the_target_proves_itself_to_initiators_of_a_mutual_file(lio):
+    export(lio, request(initiators=(ALICE, BOB), credentials=MUTUAL))
+    for acl in lio.acls(IQN).values():
+        assert [acl[f"chap_{name}"] for name in CREDENTIALS] == list(MUTUAL)
+    assert MUTUAL.mutual_secret not in repr(plan_export(request(credentials=MUTUAL), LioModel().dump()).steps)
+    assert plan_export(request(initiators=(ALICE, BOB), credentials=MUTUAL), lio.dump()).steps == []
+
+
+def test_one_initiator_may_have_mutual_chap_and_another_not(lio):
+    export(lio, request(credentials=MUTUAL))
+    export(lio, request(initiators=(BOB,), credentials=SECRET))
+    assert "chap_mutual_userid" in lio.acls(IQN)[ALICE] and "chap_mutual_userid" not in lio.acls(IQN)[BOB]
+
+
+@pytest.mark.parametrize("first", [{}, {"demo_mode": True, "initiators": ()}], ids=["named", "demo"])
+def test_mutual_chap_is_not_ended_by_a_file_of_two_lines(lio, first):
+    export(lio, request(credentials=MUTUAL, **first))
+    error = refused(lio, request(credentials=OTHER_SECRET, **first))
+    assert "mutual CHAP, which the file of --chap-file would end" in error.message and "lines 3 and 4" in error.remedy
+    export(lio, request(credentials=dataclasses.replace(MUTUAL, secret="another-secret"), **first))
+
+
+def test_discovery_asks_for_a_secret_on_the_whole_gateway(lio):
+    plan = export(lio, request(discovery=FINDER))
+    (module,) = lio.config["fabric_modules"]
+    assert module == {
+        "name": "iscsi",
+        "discovery_enable_auth": True,
+        "discovery_userid": "finder",
+        "discovery_password": "cat-purrs-4242",
+    }
+    assert FINDER.secret not in repr(plan.steps) + " ".join(map(str, plan.steps))
+    assert plan_export(request(discovery=FINDER), lio.dump()).steps == []
+    export(lio, second())
+    assert lio.config["fabric_modules"] == [module]
+    export(lio, request(discovery=MUTUAL))
+    assert "discovery has mutual CHAP" in refused(lio, request(discovery=FINDER)).message
+
+
+def test_who_may_only_read_is_mapped_so(lio):
+    export(lio, request(initiators=(ALICE,), readers=(BOB,)))
+    protected = {name: acl["mapped_luns"][0]["write_protect"] for name, acl in lio.acls(IQN).items()}
+    assert protected == {ALICE: False, BOB: True}
+    assert plan_export(request(readers=(BOB,)), lio.dump()).steps == []
+    assert plan_export(request(initiators=()), lio.dump()).steps == []
+
+
+def test_who_may_write_can_be_made_to_read_only_and_not_the_other_way_round(lio):
+    export(lio, request())
+    export(lio, request(initiators=(), readers=(ALICE,)))
+    assert lio.acls(IQN)[ALICE]["mapped_luns"][0]["write_protect"]
+    error = refused(lio, request())
+    assert f"{ALICE} may only read LUN 0 of {IQN}" in error.message
+    assert f"/acls/{ALICE} delete 0" in error.remedy
+    export(lio, second())  # another LUN
+    assert not lio.acls(IQN)[ALICE]["mapped_luns"][1]["write_protect"]
+
+
+def test_an_initiator_that_is_saved_read_only_does_not_come_back_writing(lio):
+    export(lio, request(initiators=(), readers=(ALICE,)))
+    saved, fresh = lio.dump(), LioModel()
+    with pytest.raises(IraidError, match="may only read"):
+        plan_export(request(), fresh.dump(), saved)
+
+
+def test_an_initiator_is_not_given_as_both(lio):
+    assert "--acl and by --acl-read-only" in refused(lio, request(readers=(ALICE,))).message
+
+
 # --- undone ---
 
 WANTED = [
+    request(initiators=(), readers=(ALICE, BOB)),
+    request(credentials=MUTUAL, discovery=FINDER),
     request(credentials=SECRET),
     request(portals=()),
     second(),
@@ -496,7 +612,7 @@ def test_unexport_leaves_other_luns_of_the_target(lio):
     export(lio, second())
     unexport(lio, "v0")
     assert [lun["index"] for lun in lio.group(IQN)["luns"]] == [1]
-    assert lio.acls(IQN)[ALICE]["mapped_luns"] == [{"index": 1, "tpg_lun": 1}]
+    assert lio.acls(IQN)[ALICE]["mapped_luns"] == [{"index": 1, "tpg_lun": 1, "write_protect": False}]
     assert [s["name"] for s in lio.config["storage_objects"]] == ["v1"]
 
 

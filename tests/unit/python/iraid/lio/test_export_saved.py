@@ -15,7 +15,7 @@ from iraid.lio import saved, steps, target
 
 IQN = "iqn.2026-01.org.example:v0"
 ALICE, BOB = "iqn.1993-08.org.debian:01:alice", "iqn.1993-08.org.debian:01:bob"
-EXPORT = ["export", "v0", "--iqn", IQN, "--portal", "10.0.0.9:3260", "--acl", ALICE]
+EXPORT = ["export", "v0", "--iqn", IQN, "--portal", "10.0.0.9:3260", "--acl", ALICE, "--no-chap"]
 VOLUME = {"state": "active", "size_bytes": 1 << 30, "block_bytes": 512}
 
 
@@ -96,7 +96,10 @@ def save_what_does_not_run(lio):
         group["portals"].append({"ip_address": "10.0.1.9", "port": 3260})
         group["node_acls"][0]["mapped_luns"].append({"index": 1, "tpg_lun": 1})
         group["node_acls"].append(
-            {"node_wwn": BOB, "mapped_luns": [{"index": 0, "tpg_lun": 0}, {"index": 7, "tpg_lun": 1}]}
+            {
+                "node_wwn": BOB,
+                "mapped_luns": [{"index": 0, "tpg_lun": 0}, {"index": 7, "tpg_lun": 1, "write_protect": False}],
+            }
         )
     return lio.save_file.read_text()
 
@@ -113,31 +116,42 @@ def test_an_export_with_nothing_to_change_leaves_the_file_as_it_is(exported, ira
 
 def test_another_lun_does_not_take_the_number_of_one_that_was_not_restored(exported, iraid):
     before = json.loads(save_what_does_not_run(exported))["targets"][0]["tpgs"][0]
-    assert iraid("export", "v2", "--iqn", IQN, "--acl", ALICE, "--json").json()["lun"] == 2
+    assert iraid("export", "v2", "--iqn", IQN, "--acl", ALICE, "--no-chap", "--json").json()["lun"] == 2
     group = exported.group_saved()
     assert [(lun["index"], lun["storage_object"]) for lun in group["luns"]] == [
         (0, "/backstores/user/v0"),
         (1, "/backstores/user/v1"),
         (2, "/backstores/user/v2"),
     ]
-    assert group["node_acls"][0]["mapped_luns"] == [*before["node_acls"][0]["mapped_luns"], {"index": 2, "tpg_lun": 2}]
+    assert group["node_acls"][0]["mapped_luns"] == [
+        *before["node_acls"][0]["mapped_luns"],
+        {"index": 2, "tpg_lun": 2, "write_protect": False},
+    ]
     assert group["node_acls"][1] == before["node_acls"][1] and group["portals"] == before["portals"]
 
 
 def test_a_lun_that_was_not_restored_comes_back_by_its_numbers(exported, iraid):
     before = save_what_does_not_run(exported)
-    assert iraid("export", "v1", "--iqn", IQN, "--portal", "10.0.1.9:3260", "--acl", BOB, "--json").json()["lun"] == 1
-    assert exported.acls(IQN)[BOB]["mapped_luns"] == [{"index": 7, "tpg_lun": 1}]
+    assert (
+        iraid("export", "v1", "--iqn", IQN, "--portal", "10.0.1.9:3260", "--acl", BOB, "--no-chap", "--json").json()[
+            "lun"
+        ]
+        == 1
+    )
+    assert exported.acls(IQN)[BOB]["mapped_luns"] == [{"index": 7, "tpg_lun": 1, "write_protect": False}]
     luns, group = json.loads(before)["targets"][0]["tpgs"][0]["luns"], exported.group_saved()
     assert group["luns"] == luns
-    assert group["node_acls"][1]["mapped_luns"] == [{"index": 0, "tpg_lun": 0}, {"index": 7, "tpg_lun": 1}]
+    assert group["node_acls"][1]["mapped_luns"] == [
+        {"index": 0, "tpg_lun": 0},
+        {"index": 7, "tpg_lun": 1, "write_protect": False},
+    ]
 
 
 def test_a_number_that_the_initiator_has_in_the_file_is_avoided(exported, iraid):
     save_what_does_not_run(exported)
     with exported.change_saved() as config:
         config["targets"][0]["tpgs"][0]["node_acls"][0]["mapped_luns"][1]["index"] = 2
-    assert iraid("export", "v2", "--iqn", IQN, "--acl", ALICE).status == 0
+    assert iraid("export", "v2", "--iqn", IQN, "--acl", ALICE, "--no-chap").status == 0
     assert [m["index"] for m in exported.acls(IQN)[ALICE]["mapped_luns"]] == [0, 1]
 
 
@@ -150,7 +164,7 @@ def test_unexport_takes_its_own_lun_out_of_the_file_and_no_other(exported, iraid
     assert [lun["index"] for lun in group["luns"]] == [1]
     assert [acl["mapped_luns"] for acl in group["node_acls"]] == [
         [{"index": 1, "tpg_lun": 1}],
-        [{"index": 7, "tpg_lun": 1}],
+        [{"index": 7, "tpg_lun": 1, "write_protect": False}],
     ]
     assert len(group["portals"]) == 2
 
@@ -167,7 +181,7 @@ def test_a_target_of_which_nothing_runs_keeps_its_other_luns_when_one_is_exporte
 def test_saved_luns_are_not_opened_to_any_initiator(exported, iraid):
     """The group's settings will be theirs when they run again."""
     before = save_what_does_not_run(exported)
-    open_to_all = ["export", "v0", "--iqn", IQN, "--portal", "10.0.0.9:3260", "--demo-mode"]
+    open_to_all = ["export", "v0", "--iqn", IQN, "--portal", "10.0.0.9:3260", "--demo-mode", "--no-chap"]
     for _ in ("beside the running target", "beside none"):
         done = iraid(*open_to_all)
         assert done.status == 1
@@ -187,15 +201,36 @@ def test_a_target_that_is_saved_with_chap_does_not_come_back_without(exported, i
         group["attributes"]["authentication"] = 1
         group["node_acls"][1] |= {"chap_userid": "client", "chap_password": "wolf-howls-42"}
     exported.config["storage_objects"].clear(), exported.config["targets"].clear()
-    done = iraid(*EXPORT)
+    assert f"target {IQN} asks for CHAP, and --no-chap does not" in iraid(*EXPORT).err
+    done = iraid(*(word for word in EXPORT if word != "--no-chap"))
     assert done.status == 1 and f"target {IQN} asks for CHAP, and {ALICE} has no secret" in done.err
     assert "--chap-file" in done.err
+
+
+def test_chap_of_discovery_is_saved_with_the_export_that_asks_for_it(exported, iraid, tmp_path):
+    secrets = tmp_path / "discovery"
+    secrets.write_text("finder\nowl-hoots-4242\n")
+    secrets.chmod(0o600)
+    assert iraid(*EXPORT, "--discovery-chap-file", str(secrets)).status == 0
+    saved = json.loads(exported.save_file.read_text())
+    module = {
+        "name": "iscsi",
+        "discovery_enable_auth": True,
+        "discovery_userid": "finder",
+        "discovery_password": "owl-hoots-4242",
+    }
+    assert saved["fabric_modules"] == [module]
+    with exported.change_saved() as config:
+        config["fabric_modules"][0]["discovery_userid"] = "somebody-else's"
+    assert iraid(*EXPORT, "--portal", "10.0.3.9:3260").status == 0
+    saved = json.loads(exported.save_file.read_text())
+    assert saved["fabric_modules"][0]["discovery_userid"] == "somebody-else's"
 
 
 def test_a_saved_lun_whose_number_another_one_runs_by_is_named(exported, iraid):
     """targetcli, or --no-save, gave it away."""
     save_what_does_not_run(exported)
-    assert iraid("export", "v2", "--iqn", IQN, "--acl", ALICE, "--no-save", "--json").json()["lun"] == 1
+    assert iraid("export", "v2", "--iqn", IQN, "--acl", ALICE, "--no-chap", "--no-save", "--json").json()["lun"] == 1
     done = iraid(*EXPORT)
     assert done.status == 0
     assert (
@@ -274,7 +309,7 @@ def test_what_is_only_saved_is_said_by_a_dry_run_and_stays(exported, iraid):
 def test_a_target_that_is_only_saved_is_left_too(exported, iraid):
     """The volume runs under another one."""
     other = f"{IQN}-other"
-    assert iraid("export", "v0", "--iqn", other, "--acl", ALICE).status == 0
+    assert iraid("export", "v0", "--iqn", other, "--acl", ALICE, "--no-chap").status == 0
     for target_ in [t for t in exported.config["targets"] if t["wwn"] == other]:
         exported.config["targets"].remove(target_)
     before = exported.save_file.read_text()
@@ -289,7 +324,7 @@ def test_a_target_that_is_only_saved_is_left_too(exported, iraid):
 def test_the_saved_storage_object_stays_while_a_saved_target_needs_it(exported, iraid):
     """That target could not be restored at boot."""
     other = f"{IQN}-other"
-    assert iraid("export", "v0", "--iqn", other, "--acl", ALICE).status == 0
+    assert iraid("export", "v0", "--iqn", other, "--acl", ALICE, "--no-chap").status == 0
     exported.config["targets"].pop()
     assert iraid("unexport", "v0", "--iqn", IQN).status == 0
     assert exported.config == NOTHING and exported.names_saved() == (["v0"], [other])
