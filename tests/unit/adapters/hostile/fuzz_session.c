@@ -110,7 +110,7 @@ submit(struct fuzz_io *fio, uint8_t what)
 	fio->length = block * (1 + size % (MEMORY_BYTES / block));
 	fio->memory = malloc(fio->length); /* ASan sees its end */
 	fuzz_require(fio->memory != NULL, "no memory");
-	memset(fio->memory, HOSTILE_POISON, fio->length);
+	memset(fio->memory, ops[what % 8] == BACKEND_WRITE ? 0x22 : HOSTILE_POISON, fio->length);
 	blocks = fuzz.identity.capacity_bytes / block;
 	fio->iov[0] = (struct iovec){ fio->memory, fio->length / 3 };
 	fio->iov[1] =

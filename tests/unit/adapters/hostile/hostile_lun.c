@@ -6,9 +6,14 @@
 
 #include "adapters/base/big_endian.h"
 #include "hostile_target.h"
+#include "pure/layout.h"
 
 #define DATA_BYTE 0x11
 #define ANSWER_BYTES 512
+
+uint8_t lun_places[LUN_PLACES][LUN_PLACE_BYTES];
+static const uint64_t places_at[LUN_PLACES] = { LAYOUT_SUPERBLOCK_A_OFFSET,
+						LAYOUT_SUPERBLOCK_B_OFFSET };
 
 static uint32_t
 inquiry(const uint8_t *cdb, uint8_t *out)
@@ -108,6 +113,51 @@ is_read(uint8_t opcode)
 	return opcode == 0x28 || opcode == 0x88;
 }
 
+static bool
+is_write(uint8_t opcode)
+{
+	return opcode == 0x2a || opcode == 0x8a;
+}
+
+static uint64_t
+start_of(const uint8_t *cdb)
+{
+	uint64_t block = cdb[0] >> 5 == 4 ? get_be64(cdb + 2) : get_be32(cdb + 2);
+
+	return block * hostile.block_bytes;
+}
+
+/* The part of a place that a piece of the LUN has in common with it: where in the piece and in the
+ * place, and how long; 0: none.
+ */
+static uint32_t
+common(uint64_t start, uint32_t length, int place, uint32_t *in_piece, uint32_t *in_place)
+{
+	uint64_t begin = start > places_at[place] ? start : places_at[place];
+	uint64_t end = places_at[place] + LUN_PLACE_BYTES;
+
+	if (start + length < end)
+		end = start + length;
+	if (begin >= end)
+		return 0;
+	*in_piece = (uint32_t)(begin - start);
+	*in_place = (uint32_t)(begin - places_at[place]);
+	return (uint32_t)(end - begin);
+}
+
+static void
+read_lun(uint64_t start, uint8_t *out, uint32_t length)
+{
+	uint32_t in_piece = 0, in_place = 0;
+
+	memset(out, DATA_BYTE, length);
+	for (int i = 0; i < LUN_PLACES; i++) {
+		uint32_t part = common(start, length, i, &in_piece, &in_place);
+
+		memcpy(out + in_piece, lun_places[i] + in_place, part);
+	}
+}
+
 uint32_t
 lun_answer(const uint8_t header[48], uint8_t *out, uint32_t room)
 {
@@ -118,7 +168,7 @@ lun_answer(const uint8_t header[48], uint8_t *out, uint32_t room)
 		expected = room;
 	if (is_read(header[32])) {
 		if (out != NULL)
-			memset(out, DATA_BYTE, expected);
+			read_lun(start_of(header + 32), out, expected);
 		return expected;
 	}
 	length = short_answer(header + 32, answer);
@@ -129,14 +179,10 @@ lun_answer(const uint8_t header[48], uint8_t *out, uint32_t room)
 	return length;
 }
 
-void
-lun_sent(const uint8_t header[48], const uint8_t *data, uint32_t length)
+static void
+reserve(uint8_t action, const uint8_t *data)
 {
-	const uint8_t *cdb = header + 32;
-
-	if (cdb[0] != 0x5f || length < 24)
-		return;
-	switch (cdb[1] & 0x1f) {
+	switch (action) {
 	case 1: /* RESERVE, PREEMPT, PREEMPT AND ABORT */
 	case 4:
 	case 5:
@@ -148,5 +194,20 @@ lun_sent(const uint8_t header[48], const uint8_t *data, uint32_t length)
 		return;
 	default:
 		return;
+	}
+}
+
+void
+lun_sent(const uint8_t header[48], uint32_t offset, const uint8_t *data, uint32_t length)
+{
+	const uint8_t *cdb = header + 32;
+	uint32_t in_piece = 0, in_place = 0;
+
+	if (cdb[0] == 0x5f && length >= 24)
+		reserve(cdb[1] & 0x1f, data);
+	for (int i = 0; i < LUN_PLACES && is_write(cdb[0]); i++) {
+		uint32_t part = common(start_of(cdb) + offset, length, i, &in_piece, &in_place);
+
+		memcpy(lun_places[i] + in_place, data + in_piece, part);
 	}
 }

@@ -117,7 +117,7 @@ note_question(const uint8_t *header, const uint8_t *data, uint32_t data_bytes)
 	};
 	memcpy(question->header, header, 48);
 	if (header[0] % 64 == ISCSI_SCSI_COMMAND)
-		lun_sent(header, data, data_bytes);
+		lun_sent(header, 0, data, data_bytes);
 }
 
 static void
@@ -129,8 +129,7 @@ note_data_out(const uint8_t *header, const uint8_t *data, uint32_t data_bytes)
 		if (question->header[0] % 64 != ISCSI_SCSI_COMMAND ||
 		    memcmp(question->header + 16, header + 16, 4) != 0)
 			continue;
-		if (question->data_bytes == 0)
-			lun_sent(question->header, data, data_bytes);
+		lun_sent(question->header, question->data_bytes, data, data_bytes);
 		question->data_bytes += data_bytes;
 	}
 }
