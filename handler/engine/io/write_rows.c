@@ -143,6 +143,8 @@ redundancy_buffer(const struct write_op *op, const struct write_row *row, int po
 
 	if (row->cached != NULL)
 		return row_cache_chunk(op->op.engine, row->cached, position) + row->plan.hull.begin;
+	if (op->buffer == NULL) /* nothing is buffered, and nobody looks there */
+		return NULL;
 	return op->buffer + row->buffer_offset +
 	       (size_t)__builtin_popcount(before) * columns_bytes(row->plan.hull);
 }
@@ -153,11 +155,14 @@ old_data(const struct write_op *op, const struct write_row *row, int chunk)
 {
 	const struct row_plan *plan = &row->plan;
 	const size_t hull = columns_bytes(plan->hull);
-	uint8_t *at = op->buffer + row->buffer_offset +
-		      hull * (size_t)__builtin_popcount(buffered_redundancy(op, plan));
+	uint8_t *at;
 
 	if (row->cached != NULL)
 		return row_cache_chunk(op->op.engine, row->cached, chunk) + plan->read[chunk].begin;
+	if (op->buffer == NULL) /* nothing is buffered, and nobody looks there */
+		return NULL;
+	at = op->buffer + row->buffer_offset +
+	     hull * (size_t)__builtin_popcount(buffered_redundancy(op, plan));
 	if (plan->make & ROLE(chunk)) {
 		at += hull * (size_t)__builtin_popcount(plan->make & (ROLE(chunk) - 1));
 		chunk = geometry_of_write(op)->data_chunks;
