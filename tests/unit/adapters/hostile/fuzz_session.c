@@ -45,6 +45,7 @@ static struct {
 	enum life life;
 	uint64_t since_ms; /* in this life */
 	int lives;
+	bool neglected;
 } fuzz;
 
 int __wrap_clock_gettime(clockid_t clock, struct timespec *now);
@@ -261,6 +262,26 @@ pass(uint64_t ms)
 	}
 }
 
+/* The target answers what is new, and forgets what waits. */
+static void
+neglect(void)
+{
+	const uint64_t until = hostile.now_ms + BACKEND_IO_DEADLINES * DEADLINE_MS + 2000;
+
+	if (fuzz.neglected)
+		return;
+	fuzz.neglected = true;
+	while (fuzz.life == OPEN && hostile.now_ms < until) {
+		submit(&fuzz.ios[0], 0);
+		run();
+		while (fuzz.ios[0].busy && hostile_answer_newest()) {
+			hostile_send(true);
+			run();
+		}
+		pass(DEADLINE_MS / 2);
+	}
+}
+
 /* --- the input --- */
 
 static void
@@ -277,6 +298,8 @@ step(void)
 	} else if (what < 212) {
 		hostile_speak();
 		hostile_send(true);
+	} else if (what == 212) {
+		neglect();
 	} else if (what < 228) {
 		pass(pauses[what % 8]);
 	} else if (what < 236) {
@@ -325,6 +348,7 @@ start(void)
 	fuzz_require(fuzz.backend != NULL, "no memory");
 	fuzz.backend->events = &events;
 	fuzz.lives = 0;
+	fuzz.neglected = false;
 	fuzz.life = CLOSED;
 	open_session();
 	if (wanted & 192)

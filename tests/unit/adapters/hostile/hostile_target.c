@@ -63,6 +63,7 @@ hostile_start(const uint8_t *input, size_t size)
 	hostile.connections = 0;
 	hostile.bent = 0;
 	hostile.garbled = false;
+	hostile.flood_bytes = 0;
 }
 
 void
@@ -203,7 +204,14 @@ say_pdu(const uint8_t header[48], uint8_t *data, uint32_t length)
 	static const uint8_t segments[1020];
 	size_t ahs_bytes = header[4] * 4u;
 	uint32_t padded = (length + 3) / 4 * 4;
+	static const uint8_t flood[262144 + 1024];
 
+	if (hostile.flood_bytes > padded) {
+		say(header, 48);
+		say(flood, hostile.flood_bytes);
+		hostile.flood_bytes = 0;
+		return;
+	}
 	memset(data + length, 0, padded - length);
 	say(header, 48);
 	say(segments, ahs_bytes);
@@ -244,17 +252,27 @@ bend_data(uint8_t *data, uint32_t length)
 	}
 }
 
+/* Shorter or longer than it should be; its header says so, or not; or more than was negotiated, all
+ * of which is sent.
+ */
 static void
 bend_length(uint8_t header[48], uint32_t *length)
 {
 	static const uint32_t lengths[] = { 0, 1, 2, 3, 4, 7, 8, 17, 31, 64, 255, 511, 4096, 8191 };
 	uint8_t how = hostile_next();
-	uint32_t wanted = lengths[how % (sizeof(lengths) / sizeof(lengths[0]))];
 
-	if (how < 200)
-		*length = wanted;
-	hostile.garbled = hostile.garbled || how >= 200;
-	put_be24(header + 5, how < 200 ? wanted : how < 250 ? *length + 1 : next_32() & 0xffffff);
+	if (how < 200) {
+		*length = lengths[how % (sizeof(lengths) / sizeof(lengths[0]))];
+		put_be24(header + 5, *length);
+		return;
+	}
+	hostile.garbled = true;
+	if (how < 240)
+		put_be24(header + 5, *length + 1 + how % 4);
+	else if (how < 248)
+		put_be24(header + 5, next_32() & 0xffffff);
+	else
+		put_be24(header + 5, hostile.flood_bytes = 262144 + 4 * hostile_next());
 }
 
 static void
@@ -573,16 +591,13 @@ answer_question(struct question *question, bool honest)
 	}
 }
 
-bool
-hostile_answer(bool honest)
+static bool
+answer(int at, bool honest)
 {
-	uint8_t which = honest ? 0 : hostile_next();
-	int at;
 	bool over;
 
 	if (hostile.question_count == 0 || hostile.fd < 0)
 		return false;
-	at = which < 192 ? 0 : which % hostile.question_count;
 	/* With its last word nothing of it is left, whether that was heard or not. */
 	over = is_over(&hostile.questions[at]);
 	answer_question(&hostile.questions[at], honest);
@@ -591,6 +606,22 @@ hostile_answer(bool honest)
 		memmove(&hostile.questions[at], &hostile.questions[at + 1],
 			(size_t)(--hostile.question_count - at) * sizeof(hostile.questions[0]));
 	return true;
+}
+
+bool
+hostile_answer(bool honest)
+{
+	uint8_t which = honest ? 0 : hostile_next();
+
+	return answer(which < 192 || hostile.question_count == 0 ? 0
+								 : which % hostile.question_count,
+		      honest);
+}
+
+bool
+hostile_answer_newest(void)
+{
+	return answer(hostile.question_count - 1, true);
 }
 
 void

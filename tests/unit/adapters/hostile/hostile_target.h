@@ -45,9 +45,10 @@ struct hostile_target {
 	size_t out_start, out_end;
 	struct question questions[HOSTILE_QUESTIONS_MAX];
 	int question_count;
-	uint64_t holder_key; /* of its reservation */
-	uint32_t bent;	     /* answers */
-	bool garbled;	     /* headers may pass for data */
+	uint64_t holder_key;  /* of its reservation */
+	uint32_t bent;	      /* answers */
+	uint32_t flood_bytes; /* of data, with the PDU that is said now */
+	bool garbled;	      /* headers may pass for data */
 };
 
 extern struct hostile_target hostile;
@@ -64,6 +65,8 @@ void hostile_listen(void);
  * False: there is none.
  */
 bool hostile_answer(bool honest);
+/* Rightly, and the newest: the others wait. */
+bool hostile_answer_newest(void);
 /* Something that nobody asked for: a PDU or mere bytes. */
 void hostile_speak(void);
 /* Put what it has said into the socket; a part of it: up to where the input says. */
