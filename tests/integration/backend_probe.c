@@ -2,7 +2,7 @@
  *
  *     backend_probe MEMBER [deadline_ms=N] [connect_ms=N] [key=HEX] [isid=N] [take_over_ms=N]
  *                          [secrets=FILE] [initiator=IQN] [portal=HOST:PORT ...]
- *                          [header_digest=1]
+ *                          [header_digest=1] [redirects=no|portals|yes]
  *
  *     open | close | release                 closed and opened are printed when they happen
  *     write OFFSET LENGTH SEED [fua] [iov=N]  each 8 bytes: SEED << 48 | their offset on the member;
@@ -29,6 +29,7 @@
 #include <unistd.h>
 
 #include "adapters/backend/backend.h"
+#include "adapters/iscsi/redirect.h"
 
 #define POISON 0xa5
 #define IOS_MAX 512
@@ -438,6 +439,9 @@ set_option(struct backend_iscsi_options *options, const char *argument)
 			 "%s", value);
 	else if (strncmp(argument, "header_digest=", 14) == 0)
 		options->header_digest = atoi(value);
+	else if (strncmp(argument, "redirects=", 10) == 0 &&
+		 redirects_parse(value, &options->credentials.redirects))
+		return;
 	else if (strncmp(argument, "portal=", 7) == 0 &&
 		 options->more_portals_count < DEVICE_PORTALS_MAX - 1)
 		snprintf(options->more_portals[options->more_portals_count++], PORTAL_MAX, "%s",

@@ -205,11 +205,13 @@ class FakeTarget:
         self.commands: list[Command] = []
         self.isids: list[bytes] = []
         self.connections: list[Connection] = []
-        self.listener = socket.create_server((host, 0))
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        self.listener = socket.create_server((host, 0), family=family)
 
     @property
     def portal(self) -> str:
-        return "{}:{}".format(*self.listener.getsockname())
+        host, port = self.listener.getsockname()[:2]
+        return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
     @property
     def member(self) -> str:

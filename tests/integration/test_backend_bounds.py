@@ -375,7 +375,7 @@ def test_an_opening_ends_in_time_whatever_drips(start, what) -> None:
             target.rules.append(after(0.1, sense(6, 0x2900)))
         else:
             target.rules.append(lambda command: Reply(data=bytes(96), chunk_bytes=1, pause_seconds=0.1))
-        closed = start(target.member, "connect_ms=1000").ask("open")
+        closed = start(target.member, "connect_ms=1000", "redirects=yes").ask("open")
         # Whichever comes first: its time, or as many redirections as are followed.
         many = what == "redirections" and re.match(r"closed ECONNREFUSED .*from portal to portal", closed)
         assert many or re.match(r"closed ETIMEDOUT .*1000 ms", closed), closed

@@ -625,7 +625,7 @@ def test_garbage_during_the_login_ends_the_attempt_and_nothing_else(start, answe
 
 def test_a_redirection_is_followed(start) -> None:
     with FakeTarget() as real, FakeTarget(redirect=real.portal) as door:
-        probe = opened(start, door)
+        probe = opened(start, door, f"portal={real.portal}")
         assert result(probe.ask("write 0 4096 1")) == 0
         assert real.disk[:4096] == pattern(0, 4096, 1)
 

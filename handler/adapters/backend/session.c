@@ -31,6 +31,7 @@
  */
 #include "internal.h"
 #include "adapters/base/log.h"
+#include "adapters/iscsi/redirect.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -38,8 +39,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define REDIRECTS_MAX 3
 
 /* Callbacks: they note, session_advance() acts. */
 
@@ -419,6 +418,22 @@ enter(struct iscsi_member *member, enum session_state state)
 static void
 redirect(struct iscsi_member *member)
 {
+	const struct backend_iscsi_options *options = &member->options;
+	const struct redirect_named named = {
+		.first = options->address.portal,
+		.more = options->more_portals,
+		.more_count = options->more_portals_count,
+		.here = &member->addresses,
+	};
+
+	if (!redirect_allowed(options->credentials.redirects, &named, member->login.redirected)) {
+		session_leave(member, -EACCES,
+			      "portal %s: the target redirects the login to %s, which redirects = "
+			      "%s forbids: " REDIRECT_REMEDY,
+			      member->portal, member->login.redirected,
+			      redirects_name(options->credentials.redirects));
+		return;
+	}
 	if (++member->redirects > REDIRECTS_MAX) {
 		session_leave(member, -ECONNREFUSED,
 			      "the target redirects logins from portal to portal without end");

@@ -23,7 +23,8 @@ const struct config_key volume_keys[] = {
 	  VOLUME(initiator),
 	  "Initiator name for the login to the targets; their ACLs must have it." },
 	{ "volume", "chap_file", CONFIG_PATH, EFFECT_LOGIN, false, true, 0, 0, VOLUME(chap_file),
-	  "File with the CHAP user (line 1) and secret (line 2), owned by root, mode 0600; lines 3 and "
+	  "File with the CHAP user (line 1) and secret (line 2), owned by root, mode 0600; lines 3 "
+	  "and "
 	  "4: user and secret by which targets prove who they are. none: log in without CHAP." },
 	{ "volume", "give_up", CONFIG_SECONDS, EFFECT_NOW, false, true, 1, GIVE_UP_SECONDS_MAX,
 	  VOLUME(give_up_seconds),
@@ -66,6 +67,11 @@ const struct config_key volume_keys[] = {
 	  VOLUME(header_digest),
 	  "Ask the targets for a checksum (CRC32C) of iSCSI headers, for networks that corrupt "
 	  "data. It costs a little speed." },
+	{ "volume", "redirects", CONFIG_REDIRECTS, EFFECT_LOGIN, false, true, 0, 0,
+	  VOLUME(redirects),
+	  "Where a target may redirect a login. portals: only to portals that the member's own "
+	  "line "
+	  "names. no: nowhere. yes: anywhere, for arrays that choose the portal themselves." },
 	{ "volume", "enabled", CONFIG_BOOL, EFFECT_NOW, false, false, 0, 0, VOLUME(enabled),
 	  "Whether iraid-engine --start-all starts the volume. tcmu-runner starts an exported "
 	  "volume in any case." },
@@ -257,6 +263,8 @@ kind_name(enum config_kind kind)
 		return "yes or no";
 	case CONFIG_LOG:
 		return "off, degraded or always";
+	case CONFIG_REDIRECTS:
+		return "no, portals or yes";
 	case CONFIG_SPARES:
 		return "spare";
 	case CONFIG_MAILS:

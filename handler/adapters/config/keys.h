@@ -20,11 +20,12 @@ enum config_kind {
 	CONFIG_RATE,	     /* uint64_t, bytes a second */
 	CONFIG_NUMBER,	     /* uint32_t */
 	CONFIG_BOOL,
-	CONFIG_LOG,	 /* enum log_mode */
-	CONFIG_SPARES,	 /* the gateway's pool; a line for each */
-	CONFIG_MAILS,	 /* mail[] and mail_count of a gateway; a line for each */
-	CONFIG_SEVERITY, /* uint32_t, a syslog priority */
-	CONFIG_ADDRESS,	 /* char[], where to listen */
+	CONFIG_LOG,	  /* enum log_mode */
+	CONFIG_REDIRECTS, /* enum redirects */
+	CONFIG_SPARES,	  /* the gateway's pool; a line for each */
+	CONFIG_MAILS,	  /* mail[] and mail_count of a gateway; a line for each */
+	CONFIG_SEVERITY,  /* uint32_t, a syslog priority */
+	CONFIG_ADDRESS,	  /* char[], where to listen */
 };
 
 enum config_effect {

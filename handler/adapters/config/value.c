@@ -13,6 +13,7 @@
 #include <uuid/uuid.h>
 
 #include "keys.h"
+#include "adapters/iscsi/redirect.h"
 
 static const char *const severities[] = {
 	"emergency", "alert", "critical", "error", "warning", "notice", "info", "debug",
@@ -247,6 +248,20 @@ read_log(const char *text, enum log_mode *out, struct config_fault *fault)
 }
 
 static bool
+read_redirects(const char *text, enum redirects *out, struct config_fault *fault)
+{
+	bool yes;
+
+	if (redirects_parse(text, out))
+		return true;
+	if (!parse_bool(text, &yes))
+		return wrong(fault, "write no, portals or yes", text,
+			     "is none of no, portals and yes");
+	*out = yes ? REDIRECTS_YES : REDIRECTS_NO;
+	return true;
+}
+
+static bool
 read_uuid(const char *text, uint8_t out[16], struct config_fault *fault)
 {
 	uint8_t uuid[16];
@@ -438,6 +453,8 @@ config_value_read(const struct config_key *key, const char *text, void *base,
 		return read_bool(text, field, fault);
 	case CONFIG_LOG:
 		return read_log(text, field, fault);
+	case CONFIG_REDIRECTS:
+		return read_redirects(text, field, fault);
 	case CONFIG_SPARES:
 		return read_spare(text, field, fault);
 	case CONFIG_MAILS:
@@ -492,6 +509,10 @@ config_value_format(const struct config_key *key, const void *base, char out[CON
 	case CONFIG_LOG:
 		snprintf(out, CONFIG_VALUE_MAX, "%s", log_mode_name(*(const enum log_mode *)field));
 		break;
+	case CONFIG_REDIRECTS:
+		snprintf(out, CONFIG_VALUE_MAX, "%s",
+			 redirects_name(*(const enum redirects *)field));
+		break;
 	case CONFIG_SEVERITY:
 		snprintf(out, CONFIG_VALUE_MAX, "%s",
 			 severities[*(const uint32_t *)field % SEVERITIES]);
@@ -526,6 +547,8 @@ field_bytes(const struct config_key *key)
 		return sizeof(bool);
 	case CONFIG_LOG:
 		return sizeof(enum log_mode);
+	case CONFIG_REDIRECTS:
+		return sizeof(enum redirects);
 	case CONFIG_DEVICES:
 	case CONFIG_SPARES:
 	case CONFIG_MAILS:
@@ -609,6 +632,7 @@ config_value_json(const struct config_key *key, const void *base)
 	case CONFIG_UUID:
 	case CONFIG_INITIATOR:
 	case CONFIG_LOG:
+	case CONFIG_REDIRECTS:
 	case CONFIG_SEVERITY:
 	case CONFIG_ADDRESS:
 		config_value_format(key, base, text);

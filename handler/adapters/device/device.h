@@ -16,7 +16,9 @@ struct admin_session;
 struct admin_bounds {
 	uint32_t timeout_ms; /* of each call */
 	uint64_t end_ms;     /* of all calls on the session, as monotonic_ms(); 0: none */
-	bool one_host;	     /* the login is not redirected to another host */
+	/* Where a login may be redirected to, beside what the credentials allow: */
+	const struct device_address *named; /* a portal of this device; NULL: ... */
+	bool one_host;			    /* ... the host that was asked, else any */
 };
 
 /* Log in and inspect.  When true *out is a session to be closed. */

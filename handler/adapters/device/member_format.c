@@ -62,7 +62,7 @@ device_open(const struct device_address *device, const struct iscsi_credentials 
 	    uint32_t timeout_ms, struct admin_session **out, struct scsi_device *found,
 	    struct fault *fault)
 {
-	const struct admin_bounds bounds = { .timeout_ms = timeout_ms };
+	const struct admin_bounds bounds = { .timeout_ms = timeout_ms, .named = device };
 	struct member_address address = device->address;
 	bool good = admin_open(&address, credentials, &bounds, out, found, fault);
 

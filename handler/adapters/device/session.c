@@ -2,6 +2,7 @@
  * iscsi_connection's, and text.c's where it is a discovery.  Callbacks only note.
  */
 #include "internal.h"
+#include "adapters/iscsi/redirect.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -14,8 +15,6 @@
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
-
-#define REDIRECTS_MAX 3
 
 const char *
 admin_label(const struct admin_session *session, char out[MEMBER_ADDRESS_MAX])
@@ -358,6 +357,31 @@ start_connection(struct admin_session *session, struct fault *fault)
 }
 
 static bool
+may_go_to(const struct admin_session *session, const char *portal, struct fault *fault)
+{
+	const struct device_address *device = session->bounds.named;
+	const enum redirects redirects = session->credentials->redirects;
+	char label[MEMBER_ADDRESS_MAX];
+
+	if (device != NULL) {
+		const struct redirect_named named = { device->address.portal, device->more_portals,
+						      device->more, &session->asked };
+
+		if (redirect_allowed(redirects, &named, portal))
+			return true;
+	} else if (redirects != REDIRECTS_NO) {
+		return !session->bounds.one_host ||
+		       admin_nearness(session, portal) != ANOTHER_HOST ||
+		       fault_set(fault, FAULT_LOGIN, "give --all-portals to follow it there",
+				 "portal %s redirects the login to another host, %s",
+				 session->address.portal, portal);
+	}
+	return fault_set(fault, FAULT_LOGIN, REDIRECT_REMEDY,
+			 "%s: the target redirects the login to %s, which redirects = %s forbids",
+			 admin_label(session, label), portal, redirects_name(redirects));
+}
+
+static bool
 connect_and_log_in(struct admin_session *session, struct fault *fault)
 {
 	char portal[sizeof(session->address.portal)];
@@ -374,11 +398,8 @@ connect_and_log_in(struct admin_session *session, struct fault *fault)
 		if (session->login.outcome == LOGIN_COMPLETE)
 			return start_connection(session, fault);
 		memcpy(portal, session->login.redirected, sizeof(portal));
-		if (session->bounds.one_host && admin_nearness(session, portal) == ANOTHER_HOST)
-			return fault_set(fault, FAULT_LOGIN,
-					 "give --all-portals to follow it there",
-					 "portal %s redirects the login to another host, %s",
-					 session->address.portal, portal);
+		if (!may_go_to(session, portal, fault))
+			return false;
 	}
 	return fault_set(fault, FAULT_LOGIN, "check the target's configuration of redirections",
 			 "portal %s redirects logins from portal to portal without end",

@@ -30,7 +30,13 @@ const char *portal_parse(const char *text, size_t length, char *out, size_t out_
 int member_address_parse(const char *text, struct member_address *out, struct fault *fault);
 void member_address_format(const struct member_address *address, char out[MEMBER_ADDRESS_MAX]);
 
-struct iscsi_credentials { /* zeroed when unused; never logged */
+/* Where a target may send logins (redirect.h): to portals that the administrator named for the LUN,
+ * nowhere, anywhere.
+ */
+enum redirects { REDIRECTS_PORTALS, REDIRECTS_NO, REDIRECTS_YES };
+
+struct iscsi_credentials {	  /* zeroed when unused; never logged */
+	enum redirects redirects; /* who may see them */
 	char initiator[224];
 	char user[256]; /* empty: no CHAP; else the target has to ask for it */
 	char secret[256];
@@ -43,7 +49,7 @@ struct iscsi_credentials { /* zeroed when unused; never logged */
  */
 int iscsi_credentials_read(const char *path, struct iscsi_credentials *out, struct fault *fault);
 
-/* All but the initiator's name. */
+/* All but redirects and the initiator's name. */
 void iscsi_credentials_wipe(struct iscsi_credentials *credentials);
 
 /* A member or spare: one LUN and up to four ways to it.  Its name is that of the first: two texts

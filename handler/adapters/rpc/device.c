@@ -213,5 +213,6 @@ rpc_volume_credentials(const struct volume_config *config, struct iscsi_credenti
 		return fault_set(fault, FAULT_INVALID, "correct it", "chap_file \"%s\": %s",
 				 config->chap_file, fault->message);
 	memcpy(out->initiator, config->initiator, sizeof(out->initiator));
+	out->redirects = config->redirects;
 	return true;
 }

@@ -341,6 +341,7 @@ rpc_take_credentials(json_object *params, struct iscsi_credentials *out, struct 
 			"belong to root and have mode 0600",
 			"chap_file \"%s\": %s", path, fault->message);
 	snprintf(out->initiator, sizeof(out->initiator), "%s", usual.initiator);
+	out->redirects = usual.redirects;
 	return true;
 }
 

@@ -162,6 +162,7 @@ session_options(const struct volume_config *config, struct backend_iscsi_options
 	}
 	snprintf(out->credentials.initiator, sizeof(out->credentials.initiator), "%s",
 		 config->initiator);
+	out->credentials.redirects = config->redirects;
 	return 0;
 }
 

@@ -158,6 +158,7 @@ still_fit(struct search *search, const struct device_address *device)
 	pthread_mutex_lock(&hosted->lock);
 	memcpy(chap_file, hosted->config.chap_file, sizeof(chap_file));
 	memcpy(credentials.initiator, hosted->config.initiator, sizeof(credentials.initiator));
+	credentials.redirects = hosted->config.redirects;
 	pthread_mutex_unlock(&hosted->lock);
 	if (chap_file[0] != '\0' && iscsi_credentials_read(chap_file, &credentials, &fault) != 0)
 		fit = fault_set(&fault, FAULT_LOGIN, "", "secrets file %.128s: %s", chap_file,

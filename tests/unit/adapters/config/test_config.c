@@ -138,6 +138,7 @@ test_what_is_left_out_gets_its_default(void **state)
 	assert_int_equal(config.error_limit, 64);
 	assert_int_equal(config.log, LOG_MODE_DEGRADED);
 	assert_false(config.header_digest);
+	assert_int_equal(config.redirects, REDIRECTS_PORTALS);
 	assert_true(config.enabled);
 	assert_string_equal(config.chap_file, "");
 	assert_null(initiator_name_fault(config.initiator));
@@ -515,6 +516,7 @@ test_what_is_written_reads_back_and_is_roots_alone(void **state)
 	config.hedge_milliseconds = 0;
 	config.error_limit = 7;
 	config.header_digest = true;
+	config.redirects = REDIRECTS_NO;
 	config.log = LOG_MODE_OFF;
 	assert_int_equal(volume_config_write(&config, &fault), 0);
 	assert_int_equal(volume_config_read("v0", &again, &fault), 0);
@@ -523,6 +525,7 @@ test_what_is_written_reads_back_and_is_roots_alone(void **state)
 	assert_int_equal(again.hedge_milliseconds, 0);
 	assert_int_equal(again.error_limit, 7);
 	assert_true(again.header_digest);
+	assert_int_equal(again.redirects, REDIRECTS_NO);
 	assert_int_equal(again.log, LOG_MODE_OFF);
 	assert_int_equal(volume_config_delete("v0", &fault), 0);
 	assert_int_equal(volume_config_delete("v0", &fault), -ENOENT);
