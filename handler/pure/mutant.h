@@ -76,6 +76,8 @@
 	  "a member that is out of date is trusted")						\
 	X(EVICTION_UNREMEMBERED, "eviction-unremembered", 7, "level 1",				\
 	  "this gateway forgets who is out: those start alone")					\
+	X(EPOCH_UNAWAITED, "epoch-unawaited", 7, "level 1",					\
+	  "who is out is acknowledged before this gateway has the epoch on record")		\
 	X(INTERRUPTED_UNMEASURED, "interrupted-unmeasured", 1,					\
 	  "test_engine_grow: test_a_replacement_that_has_become_too_small_is_not_filled",	\
 	  "a replacement that was interrupted goes on, though the volume has grown beyond it")	\

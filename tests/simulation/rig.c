@@ -256,18 +256,17 @@ rig_free(struct rig *rig)
 
 /* --- life --- */
 
-static int
-record_epoch(void *owner, uint64_t epoch)
+static void
+record_epoch(void *owner, enum epoch_kind kind, uint64_t epoch)
 {
-	((struct rig *)owner)->epoch_recorded = epoch;
-	return 0;
-}
+	struct rig *rig = owner;
 
-static int
-try_epoch(void *owner, uint64_t epoch)
-{
-	((struct rig *)owner)->epoch_tried = epoch;
-	return 0;
+	rig->epochs_asked++;
+	if (rig->epochs_held)
+		return;
+	if (rig->epoch_error == 0)
+		*(kind == EPOCH_GIVEN ? &rig->epoch_recorded : &rig->epoch_tried) = epoch;
+	engine_epoch_recorded(rig->engine, kind, epoch, rig->epoch_error);
 }
 
 static void
@@ -276,6 +275,8 @@ print_log(void *owner, int level, const char *text)
 	struct rig *rig = owner;
 
 	expect(level > LOG_ALERT, "%s", text);
+	rig->epochs_refused_told += strstr(text, "can't be recorded in") != NULL;
+	rig->epochs_well_told += strstr(text, "is recorded in") != NULL;
 	rig->losses_told += strstr(text, "their chunks there can't be known") != NULL;
 	if (rig->verbose)
 		fprintf(stderr, "[%llu] <%d> %s\n", (unsigned long long)rig->now_ms, level, text);
@@ -292,7 +293,7 @@ rig_start(struct rig *rig)
 {
 	struct engine_port port = {
 		.record_epoch = record_epoch,
-		.try_epoch = try_epoch,
+		.epochs_kept_in = "/var/lib/iraid",
 		.log = print_log,
 		.now_ns = rig->clockless ? NULL : virtual_ns,
 		.owner = rig,

@@ -49,6 +49,10 @@ struct rig {
 	uint32_t step_ms_max; /* virtual time of a step: 1 .. this */
 	bool stopped;
 	uint64_t epoch_recorded, epoch_tried;
+	int epoch_error;  /* what recording one ends with */
+	bool epochs_held; /* no answer: the disk hangs */
+	uint32_t epochs_asked;
+	int epochs_refused_told, epochs_well_told; /* events of that */
 	bool verbose;
 	bool clockless; /* figures without times */
 };

@@ -452,7 +452,11 @@ struct sim {
 	struct engine *engine; /* NULL: no gateway runs */
 	struct engine_options engine_options;
 	uint64_t epoch_recorded;
-	uint64_t epoch_tried[2]; /* by side */
+	uint64_t epoch_tried[2];    /* by side */
+	struct event epoch_landing; /* scheduled while the gateway writes one */
+	enum epoch_kind epoch_kind;
+	uint64_t epoch_asked;
+	int epoch_error; /* what that ends with */
 	uint64_t started_us;
 	bool key_met; /* it failed, for a member had a dead gateway's reservation */
 	/* The gateway that died had all it was writing in the write log, and none has run since. */
@@ -555,6 +559,8 @@ void sim_start(struct sim *sim);
 void sim_crash(struct sim *sim);
 void sim_stop(struct sim *sim);
 void sim_stranger(struct sim *sim);
+/* What it is recording lands at once. */
+void sim_epoch_land_now(struct sim *sim);
 void sim_look(struct sim *sim); /* refresh status, and what follows from it */
 
 /* The same as another gateway, if that is wanted, which takes the volume over. */
@@ -579,7 +585,7 @@ void former_kill(struct sim *sim);	   /* it dies */
 void former_sees_running(struct sim *sim); /* the other one runs */
 void former_submits(struct sim *sim, struct sim_request *request); /* a write */
 void former_judge(struct sim *sim, struct sim_request *request, int result);
-int former_records(struct sim *sim, uint64_t epoch);
+void former_records(struct sim *sim, enum epoch_kind kind, uint64_t epoch);
 bool former_is_void(const struct sim *sim, uint32_t number);
 uint64_t former_sectors(const struct sim *sim); /* of the volume, as it knows it */
 bool former_holds(const struct sim *sim);	/* the reservation of some device */

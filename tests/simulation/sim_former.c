@@ -281,19 +281,22 @@ former_judge(struct sim *sim, struct sim_request *request, int result)
 /* Of an eviction after which another gateway could have the rest.  Who took the volume over has a
  * later one.
  */
-int
-former_records(struct sim *sim, uint64_t epoch)
+void
+former_records(struct sim *sim, enum epoch_kind kind, uint64_t epoch)
 {
 	struct former *former = &sim->former;
 
-	if (epoch <= former->epoch || (former->lost && epoch >= sim->epoch_recorded))
+	if (kind == EPOCH_MEANT)
+		sim->epoch_tried[!sim->side] = epoch;
+	else if (epoch <= former->epoch || (former->lost && epoch >= sim->epoch_recorded))
 		sim_fail(sim,
 			 "a gateway that was taken for dead records epoch %llu; it had %llu, the "
 			 "other one has %llu",
 			 (unsigned long long)epoch, (unsigned long long)former->epoch,
 			 (unsigned long long)sim->epoch_recorded);
-	former->epoch = sim->epoch_elsewhere = epoch;
-	return 0;
+	if (kind == EPOCH_GIVEN)
+		former->epoch = sim->epoch_elsewhere = epoch;
+	engine_epoch_recorded(former->engine, kind, epoch, 0);
 }
 
 static void
@@ -454,6 +457,7 @@ become_former(struct sim *sim)
 	const uint64_t epoch = sim->epoch_elsewhere;
 	const uint64_t stood_us = time_stood_us(sim);
 
+	sim_epoch_land_now(sim);
 	former->engine = sim->engine;
 	former->gateway = sim_gateway_number(&sim->engine_options);
 	former->active = sim->active;

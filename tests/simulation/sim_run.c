@@ -6,7 +6,9 @@
 #include "pure/mutant.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <stdarg.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -229,39 +231,88 @@ engine_event(void *owner, const struct engine_event *event)
 		sim_fail(sim, "a scrub found what nobody did: %s", event->text);
 }
 
-static int
-record_epoch(void *owner, uint64_t epoch)
+/* The file has it: 0, or it was refused. */
+static void
+land_epoch(struct sim *sim)
 {
+	if (sim->epoch_error == 0 && sim->epoch_kind == EPOCH_GIVEN)
+		sim->epoch_recorded = sim->epoch_asked;
+	else if (sim->epoch_error == 0)
+		sim->epoch_tried[sim->side] = sim->epoch_asked;
+}
+
+static void
+epoch_landed(struct event *event)
+{
+	struct sim *sim = (struct sim *)((char *)event - offsetof(struct sim, epoch_landing));
+
+	land_epoch(sim);
+	engine_epoch_recorded(sim->engine, sim->epoch_kind, sim->epoch_asked, sim->epoch_error);
+}
+
+void
+sim_epoch_land_now(struct sim *sim)
+{
+	if (sim->epoch_landing.place == 0)
+		return;
+	schedule_cancel(&sim->schedule, &sim->epoch_landing);
+	epoch_landed(&sim->epoch_landing);
+}
+
+/* The engine has ended, and its driver with it: what was being written is there, or is not. */
+static void
+epoch_leave(struct sim *sim)
+{
+	if (sim->epoch_landing.place == 0)
+		return;
+	schedule_cancel(&sim->schedule, &sim->epoch_landing);
+	if (random_once_in(&sim->random, 2))
+		land_epoch(sim);
+}
+
+static bool
+is_epoch_refused(struct sim *sim, enum epoch_kind kind)
+{
+	if (sim->schedule.now_us >= sim->no_epoch_until_us &&
+	    (kind == EPOCH_MEANT || !random_once_in(&sim->random, 40)))
+		return false;
+	/* Tried again a second later, when the limit of the assembly may be over. */
+	sim->struck_assembling |= !sim->running_seen;
+	return true;
+}
+
+static void
+record_epoch(void *owner, enum epoch_kind kind, uint64_t epoch)
+{
+	static const uint64_t longest_us[] = { 0, 0, 20000, 500000 };
 	struct sim *sim = owner;
 
-	if (sim->stranger)
-		return 0;
-	if (former_speaks(sim))
-		return former_records(sim, epoch);
-	if (sim->former.engine != NULL && epoch <= sim->former.epoch)
+	if (former_speaks(sim)) {
+		former_records(sim, kind, epoch);
+		return;
+	}
+	if (sim->stranger) {
+		engine_epoch_recorded(sim->engine, kind, epoch, 0);
+		return;
+	}
+	if (kind == EPOCH_GIVEN && sim->former.engine != NULL && epoch <= sim->former.epoch)
 		sim_fail(sim,
 			 "the volume is taken over by epoch %llu, and the former gateway's is %llu",
 			 (unsigned long long)epoch, (unsigned long long)sim->former.epoch);
-	if (epoch <= sim->epoch_recorded)
+	if (kind == EPOCH_GIVEN && epoch <= sim->epoch_recorded)
 		sim_fail(sim, "epoch %llu is not above the last one, %llu",
 			 (unsigned long long)epoch, (unsigned long long)sim->epoch_recorded);
-	if (random_once_in(&sim->random, 40) || sim->schedule.now_us < sim->no_epoch_until_us) {
-		/* Tried again a second later, when the limit of the assembly may be over. */
-		sim->struck_assembling |= !sim->running_seen;
-		return -5;
-	}
-	sim->epoch_recorded = epoch;
-	return 0;
-}
-
-static int
-try_epoch(void *owner, uint64_t epoch)
-{
-	struct sim *sim = owner;
-
-	if (!sim->stranger)
-		sim->epoch_tried[former_speaks(sim) ? !sim->side : sim->side] = epoch;
-	return 0;
+	if (sim->epoch_landing.place != 0)
+		sim_fail(sim, "epoch %llu is asked for while another is written",
+			 (unsigned long long)epoch);
+	sim->epoch_kind = kind;
+	sim->epoch_asked = epoch;
+	sim->epoch_error = is_epoch_refused(sim, kind) ? -EIO : 0;
+	sim->epoch_landing.fire = epoch_landed;
+	schedule_add(&sim->schedule, &sim->epoch_landing,
+		     sim->schedule.now_us +
+			     random_between(&sim->random, 0,
+					    longest_us[fake_random(&sim->random) % 4]));
 }
 
 /* --- time --- */
@@ -426,7 +477,7 @@ start_engine(struct sim *sim, const struct engine_options *options)
 {
 	struct engine_port port = {
 		.record_epoch = record_epoch,
-		.try_epoch = try_epoch,
+		.epochs_kept_in = "/var/lib/iraid",
 		.log = engine_says,
 		.event = engine_event,
 		.want_spare = admin_wants_spare,
@@ -552,6 +603,7 @@ sim_crash(struct sim *sim)
 	for (int m = 0; m < sim->slots; m++)
 		fake_member_abandon(sim_session(sim, m));
 	load_abandon(sim);
+	epoch_leave(sim);
 	engine_bury(sim->engine);
 	engine_memory_end();
 	sim->engine = NULL;
@@ -625,6 +677,7 @@ sim_stop(struct sim *sim)
 	time_judge_stop(sim, began_us, stood_us);
 	if (sim->active_count > 0)
 		sim_fail(sim, "stopped with %u requests not completed", sim->active_count);
+	epoch_leave(sim);
 	engine_destroy(sim->engine);
 	engine_memory_end();
 	sim->engine = NULL;

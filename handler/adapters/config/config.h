@@ -109,11 +109,6 @@ int gateway_id(uint64_t *out);
 int gateway_reservation_key(uint64_t *out);
 uint64_t hash_bytes(uint64_t hash, const void *data, size_t length); /* FNV-1a */
 #define HASH_BEGIN 0xcbf29ce484222325ull
-int epoch_record(const uint8_t uuid[16], uint64_t epoch);  /* durable when it returns 0 */
-int epoch_recall(const uint8_t uuid[16], uint64_t *epoch); /* 0 if unknown */
-/* the same, of one that members are about to get */
-int epoch_try(const uint8_t uuid[16], uint64_t epoch);
-int epoch_recall_tried(const uint8_t uuid[16], uint64_t *epoch);
 /* Level of a volume as it was last assembled here, so that its LUN has the same product name before
  * the members answer as after.  -1 if unknown.
  */

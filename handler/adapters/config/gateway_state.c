@@ -1,7 +1,7 @@
 /* config/gateway_state.c - what the gateway must remember across reboots: who it is, and the
  * highest epoch it has seen of each volume, so that a set of members that is older than what it
- * once worked with is refused (docs/design/control.md, DESIGN rule 7).  The level is only for a
- * name.
+ * once worked with is refused (docs/design/control.md, DESIGN rule 7; epoch_file.c).  The level is
+ * only for a name.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -13,6 +13,7 @@
 #include <uuid/uuid.h>
 
 #include "config.h"
+#include "epoch_file.h"
 #include "adapters/base/files.h"
 
 #define STATE_FILE_BYTES_MAX 64u
@@ -161,40 +162,6 @@ remove_record(const char *kind, const uint8_t uuid[16])
 	return error == -ENOENT ? 0 : error;
 }
 
-static int
-recall_epoch(const char *kind, const uint8_t uuid[16], uint64_t *epoch)
-{
-	int error = recall(kind, uuid, epoch);
-
-	if (error != 0)
-		*epoch = 0;
-	return error == -ENOENT ? 0 : error;
-}
-
-int
-epoch_recall(const uint8_t uuid[16], uint64_t *epoch)
-{
-	return recall_epoch("epochs", uuid, epoch);
-}
-
-int
-epoch_recall_tried(const uint8_t uuid[16], uint64_t *epoch)
-{
-	return recall_epoch("epochs-tried", uuid, epoch);
-}
-
-int
-epoch_try(const uint8_t uuid[16], uint64_t epoch)
-{
-	return record("epochs-tried", uuid, epoch);
-}
-
-int
-epoch_record(const uint8_t uuid[16], uint64_t epoch)
-{
-	return record("epochs", uuid, epoch);
-}
-
 int
 level_recall(const uint8_t uuid[16])
 {
@@ -212,10 +179,7 @@ level_record(const uint8_t uuid[16], int level)
 int
 volume_forget(const uint8_t uuid[16])
 {
-	int epoch = remove_record("epochs", uuid);
-	int tried = remove_record("epochs-tried", uuid), level = remove_record("levels", uuid);
+	int epochs = epoch_file_remove(uuid), level = remove_record("levels", uuid);
 
-	if (epoch == 0)
-		epoch = tried;
-	return epoch != 0 ? epoch : level;
+	return epochs != 0 ? epochs : level;
 }

@@ -20,20 +20,30 @@
 
 /* --- port of the engine --- */
 
-static int
-port_record_epoch(void *owner, uint64_t epoch)
+static void
+port_record_epoch(void *owner, enum epoch_kind kind, uint64_t epoch)
 {
 	struct hosted *hosted = owner;
+	const struct epochs_kept to = {
+		.given = kind == EPOCH_GIVEN ? epoch : 0,
+		.meant = kind == EPOCH_MEANT ? epoch : 0,
+	};
 
-	return epoch_record(hosted->uuid, epoch);
+	recorder_raise(hosted->seat, &to);
 }
 
-static int
-port_try_epoch(void *owner, uint64_t epoch)
+void
+volume_take_recorded(struct hosted *hosted)
 {
-	struct hosted *hosted = owner;
+	struct epochs_kept written;
+	int error;
 
-	return epoch_try(hosted->uuid, epoch);
+	if (!recorder_take(hosted->seat, &written, &error) || !hosted->engine)
+		return;
+	if (written.given != 0)
+		engine_epoch_recorded(hosted->engine, EPOCH_GIVEN, written.given, error);
+	if (written.meant != 0)
+		engine_epoch_recorded(hosted->engine, EPOCH_MEANT, written.meant, error);
 }
 
 static void
@@ -343,7 +353,7 @@ volume_engine_make(struct hosted *hosted)
 {
 	const struct engine_port port = {
 		.record_epoch = port_record_epoch,
-		.try_epoch = port_try_epoch,
+		.epochs_kept_in = state_dir(),
 		.log = port_log,
 		.event = port_event,
 		.want_spare = port_want_spare,
@@ -355,6 +365,7 @@ volume_engine_make(struct hosted *hosted)
 	struct volume_start_options start;
 	struct engine_options options;
 	struct volume_config config;
+	struct epochs_kept kept;
 	int error;
 
 	pthread_mutex_lock(&hosted->lock);
@@ -365,9 +376,9 @@ volume_engine_make(struct hosted *hosted)
 
 	hosted->setup_fault = (struct fault)FAULT_NONE;
 	fill_options(hosted, &config, &start, &options);
-	error = epoch_recall(config.uuid, &options.epoch_seen);
-	if (error == 0)
-		error = epoch_recall_tried(config.uuid, &options.epoch_tried);
+	error = epoch_file_read(config.uuid, &kept);
+	options.epoch_seen = kept.given;
+	options.epoch_tried = kept.meant;
 	if (error != 0)
 		fault_errno(
 			&hosted->setup_fault, error,

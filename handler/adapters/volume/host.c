@@ -31,10 +31,13 @@ volume_host_create(const char *program)
 	host->events = event_ring_create();
 	host->keeper = host->events ? keeper_create(host) : NULL;
 	host->seeker = host->keeper ? keeper_create(host) : NULL;
-	if (host->seeker) {
+	host->recorder = host->seeker ? recorder_create() : NULL;
+	if (host->recorder) {
 		host->journal = journal_open();
 		return host;
 	}
+	if (host->seeker)
+		keeper_destroy(host->seeker);
 	if (host->keeper)
 		keeper_destroy(host->keeper);
 	event_ring_destroy(host->events);
@@ -128,6 +131,8 @@ find(struct volume_host *host, const char *name)
 static void
 free_hosted(struct hosted *hosted)
 {
+	if (hosted->seat)
+		recorder_leave(hosted->seat);
 	if (hosted->lock_fd >= 0)
 		close(hosted->lock_fd);
 	pthread_mutex_destroy(&hosted->lock);
@@ -158,6 +163,13 @@ new_hosted(struct volume_host *host, const struct volume_config *config,
 	return hosted;
 }
 
+/* The recorder has an answer for it. */
+static void
+wake_recorded(void *owner)
+{
+	volume_thread_wake(owner);
+}
+
 /* With host->lock. */
 static int
 begin(struct volume_host *host, const char *name, const struct volume_start_options *options,
@@ -183,7 +195,8 @@ begin(struct volume_host *host, const char *name, const struct volume_start_opti
 		free_hosted(hosted);
 		return error;
 	}
-	error = volume_thread_start(hosted);
+	hosted->seat = recorder_join(host->recorder, hosted->uuid, wake_recorded, hosted);
+	error = hosted->seat ? volume_thread_start(hosted) : -ENOMEM;
 	if (error != 0) {
 		fault_errno(fault, error, "volume \"%s\": its thread can't be started: %s", name,
 			    strerror(-error));
@@ -224,8 +237,11 @@ finish(struct volume_host *host, struct hosted *hosted)
 	if (hosted->users) {
 		/* The process ends under its users: they may still call, so their memory stays. */
 		close(hosted->lock_fd);
+		recorder_leave(hosted->seat);
 		return;
 	}
+	recorder_leave(hosted->seat); /* it wakes the thread by its reactor */
+	hosted->seat = NULL;
 	reactor_destroy(hosted->reactor);
 	free_hosted(hosted);
 }
@@ -262,6 +278,7 @@ volume_host_destroy(struct volume_host *host)
 		finish(host, host->volumes);
 	keeper_destroy(host->seeker);
 	keeper_destroy(host->keeper);
+	recorder_destroy(host->recorder);
 	journal_close(host->journal);
 	event_ring_destroy(host->events);
 	pthread_mutex_destroy(&host->edits);

@@ -1,6 +1,7 @@
 /* volume/internal.h - what these share: host.c (who may have a volume), thread.c (the
  * thread that drives it), driver.c (its engine and sessions), admin.c (calls of an
- * administrator into that thread), keeper.c (what a volume needs done that may block).
+ * administrator into that thread), keeper.c (what a volume needs done that may block), recorder.c
+ * (what it wants on record in the state folder).
  */
 #ifndef IRAID_VOLUME_INTERNAL_H
 #define IRAID_VOLUME_INTERNAL_H
@@ -14,6 +15,7 @@
 #include "adapters/base/reactor.h"
 #include "admin.h"
 #include "host.h"
+#include "recorder.h"
 
 struct keeper;
 
@@ -27,6 +29,7 @@ struct volume_host {
 	struct event_ring *events;
 	struct journal *journal;	/* NULL: none */
 	struct keeper *keeper, *seeker; /* files; spares, which takes logins */
+	struct recorder *recorder;
 	char program[32];
 };
 
@@ -56,6 +59,7 @@ struct hosted {
 	int lock_fd;
 	pthread_t thread;
 	struct reactor *reactor;
+	struct recorder_seat *seat;
 
 	/* Under host->lock. */
 	struct volume *users;
@@ -117,6 +121,7 @@ void volume_host_event(struct volume_host *host, int severity, const char *kind,
 struct timespec volume_deadline_in(uint32_t timeout_ms); /* for `changed` */
 
 /* driver.c; on the volume's thread */
+void volume_take_recorded(struct hosted *hosted);
 void volume_engine_make(struct hosted *hosted);
 void volume_engine_destroy(struct hosted *hosted);
 /* As engine_attach(). */

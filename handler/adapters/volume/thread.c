@@ -160,9 +160,7 @@ note_level(struct hosted *hosted, int level)
 	if (atomic_load_explicit(&hosted->brief_level, memory_order_relaxed) == level)
 		return;
 	atomic_store_explicit(&hosted->brief_level, level, memory_order_relaxed);
-	if (level_record(hosted->uuid, level) != 0)
-		log_line(LOG_WARNING, "volume %s: its level can't be written to %s/levels",
-			 hosted->name, state_dir());
+	recorder_note_level(hosted->seat, level);
 }
 
 /* With hosted->lock. */
@@ -238,6 +236,7 @@ follow_commands(struct hosted *hosted)
 	end_engine = hosted->want_stop || hosted->want_restart;
 	pthread_mutex_unlock(&hosted->lock);
 	volume_calls_run(hosted);
+	volume_take_recorded(hosted);
 	if (!end_engine || hosted->engine_stopping)
 		return;
 	hosted->engine_stopping = true;

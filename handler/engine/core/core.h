@@ -93,6 +93,7 @@ struct link;
 struct metadata;
 struct marks;
 struct lost_io;
+struct epochs;
 struct flush;
 struct write_log;
 struct eviction;
@@ -198,6 +199,7 @@ struct engine {
 	struct metadata *metadata; /* record.h, as the next */
 	struct marks *marks;
 	struct lost_io *lost_io;
+	struct epochs *epochs;
 	struct flush *flush;
 	struct write_log *write_log; /* write_log.h */
 	struct eviction *eviction;   /* members.h, as the next */

@@ -178,6 +178,7 @@ enum event_kind {
 	EVENT_GROWN,
 	EVENT_LOG_OPENED,
 	EVENT_LOG_CLOSED,
+	EVENT_STATE_FOLDER,
 };
 
 struct engine_event {
@@ -187,14 +188,21 @@ struct engine_event {
 	const char *text; /* one line for a person; valid during the call */
 };
 
+/* What a gateway remembers of a volume's epochs (docs/design/levels.md, Two halves). */
+enum epoch_kind {
+	EPOCH_GIVEN, /* the members have it, durably */
+	EPOCH_MEANT, /* they are about to get it */
+};
+#define EPOCH_KINDS 2
+
 /* What the engine asks of its driver. */
 struct engine_port {
-	/* The members have this epoch, durably: record it before the first I/O.  0 or -errno. */
-	int (*record_epoch)(void *owner, uint64_t epoch);
-	/* They are about to get it: record that it was meant.  0 or -errno.  NULL: a start does not
-	 * know of those that never were.
+	/* Record this epoch on the gateway, durably, without waiting for it: how that ended is told
+	 * by engine_epoch_recorded(), also from within this call.  One at a time is asked for.
+	 * NULL: this gateway remembers nothing.
 	 */
-	int (*try_epoch)(void *owner, uint64_t epoch);
+	void (*record_epoch)(void *owner, enum epoch_kind kind, uint64_t epoch);
+	const char *epochs_kept_in; /* a folder, for messages; never NULL with record_epoch */
 	/* Something an administrator would want in the log; level is a syslog priority. */
 	void (*log)(void *owner, int level, const char *text);
 	/* Something happened that is worth keeping; NULL: not wanted.  Called from engine_run(). */

@@ -662,6 +662,7 @@ assemble_run(struct engine *engine)
 			      "a member refuses its superblock, or is silent, and another is back");
 	if (engine->phase == PHASE_EXAMINE && engine->now_ms >= engine->assembly->not_before_ms)
 		examine_run(engine);
+	load_run(engine);
 	if (engine->phase == PHASE_WRITE_SUPERBLOCKS && engine->metadata->wanted > 0 &&
 	    engine->metadata->durable >= engine->metadata->wanted &&
 	    engine->now_ms >= engine->assembly->not_before_ms && attempt_remember_epoch(engine)) {

@@ -144,9 +144,9 @@ attempt_look_for_lost(struct engine *engine)
 bool
 attempt_mean_epoch(struct engine *engine)
 {
-	if (!geometry_can_split_replaced(&engine->geometry) || engine->port.try_epoch == NULL)
+	if (!geometry_can_split_replaced(&engine->geometry))
 		return true;
-	if (engine->port.try_epoch(engine->port.owner, engine->record.epoch) != 0)
+	if (!epochs_keep(engine, EPOCH_MEANT, engine->record.epoch))
 		return false;
 	engine->options.epoch_tried = engine->record.epoch;
 	return true;
@@ -176,16 +176,5 @@ attempt_write_epoch(struct engine *engine)
 bool
 attempt_remember_epoch(struct engine *engine)
 {
-	if (engine->eviction->epoch_kept >= engine->record.epoch)
-		return true; /* somebody was evicted meanwhile */
-	if (engine->port.record_epoch == NULL ||
-	    engine->port.record_epoch(engine->port.owner, engine->record.epoch) == 0) {
-		engine->eviction->epoch_kept = engine->record.epoch;
-		return true;
-	}
-	snprintf(engine->reason, sizeof(engine->reason),
-		 "the epoch could not be recorded on this gateway");
-	engine_log(engine, LOG_ERR, "%s", engine->reason);
-	engine->assembly->not_before_ms = engine->now_ms + AGAIN_MS;
-	return false;
+	return epochs_keep(engine, EPOCH_GIVEN, engine->record.epoch);
 }

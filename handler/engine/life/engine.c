@@ -101,6 +101,12 @@ admit(struct engine *engine)
 }
 
 void
+engine_epoch_recorded(struct engine *engine, enum epoch_kind kind, uint64_t epoch, int error)
+{
+	epochs_recorded(engine, kind, epoch, error);
+}
+
+void
 engine_submit(struct engine *engine, struct engine_request *request)
 {
 	request->next = NULL;
@@ -165,6 +171,7 @@ engine_run(struct engine *engine, uint64_t now_ms)
 		before = engine->activity;
 		handle_answers(engine);
 		finish_immediate(engine);
+		epochs_run(engine);
 		evict_run(engine);
 		overdue_run(engine);
 		assemble_run(engine);
@@ -211,6 +218,7 @@ engine_deadline(const struct engine *engine)
 {
 	uint64_t deadline = evict_deadline(engine);
 
+	deadline = earlier(deadline, epochs_deadline(engine));
 	deadline = earlier(deadline, dispute_deadline(engine));
 	deadline = earlier(deadline, assemble_deadline(engine));
 	deadline = earlier(deadline, replay_deadline(engine));
@@ -244,6 +252,7 @@ struct whole {
 	struct metadata metadata;
 	struct marks marks;
 	struct lost_io lost_io;
+	struct epochs epochs;
 	struct flush flush;
 	struct write_log write_log;
 	struct eviction eviction;
@@ -264,6 +273,7 @@ furnish(struct whole *whole)
 	engine->metadata = &whole->metadata;
 	engine->marks = &whole->marks;
 	engine->lost_io = &whole->lost_io;
+	engine->epochs = &whole->epochs;
 	engine->flush = &whole->flush;
 	engine->write_log = &whole->write_log;
 	engine->eviction = &whole->eviction;

@@ -36,6 +36,9 @@ void engine_submit(struct engine *engine, struct engine_request *request);
 /* Let everything that can proceed do so.  now_ms: monotonic milliseconds, never going back. */
 void engine_run(struct engine *engine, uint64_t now_ms);
 
+/* The end of what port.record_epoch was asked: 0, or -errno.  Then call engine_run(). */
+void engine_epoch_recorded(struct engine *engine, enum epoch_kind kind, uint64_t epoch, int error);
+
 /* When engine_run() must be called again although nothing happened; UINT64_MAX for never. */
 uint64_t engine_deadline(const struct engine *engine);
 

@@ -18,13 +18,15 @@ void attempt_disown_members(struct engine *engine);
 void attempt_lost(struct member *member);
 void attempt_look_for_lost(struct engine *engine);
 bool attempt_is_unsteady(const struct member *member);
-bool attempt_mean_epoch(struct engine *engine); /* false: this gateway can't remember it */
+/* false: this gateway does not remember it yet */
+bool attempt_mean_epoch(struct engine *engine);
 void attempt_write_epoch(struct engine *engine);
 bool attempt_remember_epoch(struct engine *engine);
 
 /* --- load.c --- */
 
 void load_begin(struct engine *engine);
+void load_run(struct engine *engine);
 bool load_may_force(const struct engine *engine);
 /* for what a member refuses to read: that may pass */
 bool load_may_wait(const struct engine *engine);

@@ -562,14 +562,13 @@ is_half_about_to_say(struct engine *engine)
 	return any;
 }
 
+/* All that was to be read is; what has come meanwhile is looked at each time. */
 static void
-maps_read(struct engine *engine)
+judge_what_was_read(struct engine *engine)
 {
 	bool forced = false;
 	uint32_t granule;
 
-	if (--engine->marks->pending > 0)
-		return;
 	if (!MUTANT(MAP_LOST_MEMBER_OK))
 		attempt_look_for_lost(engine);
 	if (engine->marks->error != 0) {
@@ -598,8 +597,11 @@ maps_read(struct engine *engine)
 		refuse_unread(engine, granule);
 		return;
 	}
-	if (!attempt_mean_epoch(engine)) {
-		attempt_again(engine, "the epoch could not be recorded on this gateway");
+	engine->assembly->epoch_awaited = !attempt_mean_epoch(engine);
+	if (engine->assembly->epoch_awaited) {
+		/* Members may come meanwhile. */
+		if (epochs_refusal(engine) != NULL)
+			attempt_begin_again(engine, epochs_refusal(engine));
 		return;
 	}
 	for_each_member(engine, member)
@@ -609,6 +611,20 @@ maps_read(struct engine *engine)
 		write_forced_parts(engine);
 	else if (engine->phase == PHASE_LOAD_MAP)
 		attempt_write_epoch(engine);
+}
+
+static void
+maps_read(struct engine *engine)
+{
+	if (--engine->marks->pending == 0)
+		judge_what_was_read(engine);
+}
+
+void
+load_run(struct engine *engine)
+{
+	if (engine->phase == PHASE_LOAD_MAP && engine->assembly->epoch_awaited)
+		judge_what_was_read(engine);
 }
 
 static void map_read(struct member_io *mio, int result);
@@ -678,6 +694,7 @@ void
 load_begin(struct engine *engine)
 {
 	life_enter(engine, PHASE_LOAD_MAP);
+	engine->assembly->epoch_awaited = false;
 	engine->marks->error = 0;
 	engine->assembly->maps =
 		calloc((size_t)engine->slots, map_bytes(engine) + LAYOUT_LOST_BYTES);

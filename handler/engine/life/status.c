@@ -82,6 +82,7 @@ event_kind_name(enum event_kind kind)
 		[EVENT_GROWN] = "grown",
 		[EVENT_LOG_OPENED] = "log opened",
 		[EVENT_LOG_CLOSED] = "log closed",
+		[EVENT_STATE_FOLDER] = "state folder",
 	};
 
 	return kind < sizeof(names) / sizeof(names[0]) ? names[kind] : "?";
@@ -130,7 +131,9 @@ bears_any(const struct engine *engine)
 static void
 describe_reason(const struct engine *engine, struct engine_status *out)
 {
-	if (engine->reason[0] != '\0')
+	if (epochs_refusal(engine) != NULL && engine->phase < PHASE_DRAIN)
+		snprintf(out->reason, sizeof(out->reason), "%.255s", epochs_refusal(engine));
+	else if (engine->reason[0] != '\0')
 		snprintf(out->reason, sizeof(out->reason), "%s", engine->reason);
 	else if (out->state == VOLUME_SUSPENDED)
 		snprintf(out->reason, sizeof(out->reason),

@@ -22,8 +22,6 @@
 #include <errno.h>
 #include <syslog.h>
 
-#define EPOCH_RETRY_MS 1000u
-
 static bool
 is_silent(const struct member *member)
 {
@@ -405,20 +403,8 @@ evict_raise_epoch(struct engine *engine)
 static bool
 keep_epoch(struct engine *engine, uint64_t epoch)
 {
-	const struct engine_port *port = &engine->port;
-
-	if (!geometry_can_split_replaced(&engine->geometry) ||
-	    engine->eviction->epoch_kept >= epoch || MUTANT(EVICTION_UNREMEMBERED))
-		return true;
-	if (engine->now_ms < engine->eviction->epoch_retry_ms)
-		return false;
-	if (port->record_epoch == NULL || port->record_epoch(port->owner, epoch) == 0) {
-		engine->eviction->epoch_kept = epoch;
-		return true;
-	}
-	engine->eviction->epoch_retry_ms = engine->now_ms + EPOCH_RETRY_MS;
-	engine_log(engine, LOG_ERR, "the epoch could not be recorded on this gateway");
-	return false;
+	return !geometry_can_split_replaced(&engine->geometry) || MUTANT(EVICTION_UNREMEMBERED) ||
+	       epochs_keep(engine, EPOCH_GIVEN, epoch);
 }
 
 /* The superblocks that say that it goes must not wait for it, nor for those of before. */
@@ -762,9 +748,6 @@ evict_deadline(const struct engine *engine)
 		if (member_may_open(member) && member->retry_ms < deadline)
 			deadline = member->retry_ms;
 	}
-	if (engine->evicting > 0 && engine->eviction->epoch_retry_ms > engine->now_ms &&
-	    engine->eviction->epoch_retry_ms < deadline)
-		deadline = engine->eviction->epoch_retry_ms;
 	if (engine->suspended && !engine->expired &&
 	    engine->suspended_since_ms + engine->options.queue_limit_ms < deadline)
 		deadline = engine->suspended_since_ms + engine->options.queue_limit_ms;

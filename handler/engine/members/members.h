@@ -27,8 +27,6 @@ struct eviction {
 	/* of the last eviction that was taken back; 0: that is on record */
 	uint64_t kept_record;
 	uint64_t not_before_ms;
-	uint64_t epoch_kept;	 /* the epoch this gateway has on record */
-	uint64_t epoch_retry_ms; /* after a failure */
 };
 
 /* of an assembly's epoch, where evictions raise it too: more than can be under way */

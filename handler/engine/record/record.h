@@ -3,6 +3,7 @@
  *
  *	metadata.c	superblocks			marks.c		the region map
  *	lost.c		the table of lost extents	flush.c		SYNCHRONIZE CACHE of all, in rounds
+ *	epochs.c	the epochs that this gateway has on record
  *
  * Each is written to all members in sync at once, and tells those who wait when it is durable on
  * all that stay.
@@ -44,6 +45,29 @@ bool metadata_target_heard(const struct engine *engine);
 bool metadata_target_may_clean(const struct engine *engine);
 /* may others be told how many superblocks it has? */
 bool metadata_target_counted(const struct engine *engine);
+
+/* --- epochs.c --- */
+
+struct epochs {
+	uint64_t kept[EPOCH_KINDS]; /* on record */
+	/* one is asked for at a time */
+	bool under_way;
+	enum epoch_kind kind;
+	uint64_t asked;
+	uint64_t asked_ms;
+	uint64_t retry_ms; /* after a refusal */
+	int error;	   /* of the last that was answered, or is late; 0: none */
+	char refusal[448]; /* what an administrator is told of that */
+};
+
+/* as engine_epoch_recorded() */
+void epochs_recorded(struct engine *engine, enum epoch_kind kind, uint64_t epoch, int error);
+/* Is this epoch, or a later one, on record?  If not it is asked for: ask again in the next turn. */
+bool epochs_keep(struct engine *engine, enum epoch_kind kind, uint64_t epoch);
+void epochs_run(struct engine *engine);
+/* Why what was asked for last is not on record, or NULL: it is, or an answer is awaited. */
+const char *epochs_refusal(const struct engine *engine);
+uint64_t epochs_deadline(const struct engine *engine);
 
 /* --- flush.c --- */
 

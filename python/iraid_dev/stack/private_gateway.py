@@ -173,7 +173,7 @@ class Process:
 class Served:
     """A volume in nbdkit."""
 
-    def __init__(self, gateway: Gateway, name: str, number: int):
+    def __init__(self, gateway: Gateway, name: str, number: int, prefix: tuple[str, ...] = ()):
         self.name = name
         self.socket = gateway.sockets / f"nbd{number}"
         self.control = gateway.sockets / f"control{number}"
@@ -184,7 +184,7 @@ class Served:
             assert first.exists(), f"{first} is not there: is it a build with sanitizers?"
             environment["LD_PRELOAD"] = f"{PRELOAD}:{first}"
         self.process = Process(
-            ["nbdkit", "--foreground", "--exit-with-parent", "--unix", self.socket,
+            [*prefix, "nbdkit", "--foreground", "--exit-with-parent", "--unix", self.socket,
              "--threads", str(NBDKIT_THREADS), build_folder() / "handler/adapters/nbdkit-iraid-plugin.so",
              f"volume={name}", f"control={self.control}"],
             environment, gateway.folder / f"nbdkit{number}.log")  # fmt: skip
@@ -373,8 +373,9 @@ class Gateway:
 
     # nbdkit
 
-    def serve(self, name: str) -> Served:
-        served = Served(self, name, len(self.served))
+    def serve(self, name: str, prefix: tuple[str, ...] = ()) -> Served:
+        """prefix: words of a command that becomes nbdkit at its end."""
+        served = Served(self, name, len(self.served), prefix)
         self.served.append(served)
         return served
 

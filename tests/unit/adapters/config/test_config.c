@@ -705,36 +705,14 @@ test_its_files_on_another_machine_are_another_gateway(void **state)
 }
 
 static void
-test_epochs_are_kept_by_volume_and_damage_is_not_zero(void **state)
+test_a_level_is_kept_by_volume_and_forgotten_with_it(void **state)
 {
-	const uint8_t a[16] = { 1 }, b[16] = { 2 };
-	uint64_t epoch = 99;
+	const uint8_t a[16] = { 1 };
 
-	assert_int_equal(epoch_recall(a, &epoch), 0);
-	assert_int_equal(epoch, 0);
-	assert_int_equal(epoch_record(a, 7), 0);
-	assert_int_equal(epoch_record(b, UINT64_MAX), 0);
-	assert_int_equal(epoch_record(a, 8), 0);
-	assert_int_equal(epoch_recall(a, &epoch), 0);
-	assert_int_equal(epoch, 8);
-	assert_int_equal(epoch_recall(b, &epoch), 0);
-	assert_true(epoch == UINT64_MAX);
-	assert_int_equal(epoch_recall_tried(a, &epoch), 0);
-	assert_int_equal(epoch, 0);
-	assert_int_equal(epoch_try(a, 72), 0);
-	assert_int_equal(epoch_recall_tried(a, &epoch), 0);
-	assert_int_equal(epoch, 72);
-	/* torn: no newline */
-	scratch_write("state/epochs/01000000-0000-0000-0000-000000000000", "8");
-	assert_int_equal(epoch_recall(a, &epoch), -EINVAL);
 	assert_int_equal(level_recall(a), -1);
 	assert_int_equal(level_record(a, 5), 0);
 	assert_int_equal(level_recall(a), 5);
 	assert_int_equal(volume_forget(a), 0);
-	assert_int_equal(epoch_recall(a, &epoch), 0);
-	assert_int_equal(epoch, 0);
-	assert_int_equal(epoch_recall_tried(a, &epoch), 0);
-	assert_int_equal(epoch, 0);
 	assert_int_equal(level_recall(a), -1);
 }
 
@@ -789,7 +767,7 @@ main(void)
 		SCRATCH_TEST(test_a_fault_in_its_file_does_not_free_a_volumes_members),
 		SCRATCH_TEST(test_the_gateway_keeps_its_id),
 		SCRATCH_TEST(test_its_files_on_another_machine_are_another_gateway),
-		SCRATCH_TEST(test_epochs_are_kept_by_volume_and_damage_is_not_zero),
+		SCRATCH_TEST(test_a_level_is_kept_by_volume_and_forgotten_with_it),
 		SCRATCH_TEST(test_a_file_is_replaced_whole_or_created_once),
 	};
 
