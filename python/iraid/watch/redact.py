@@ -21,9 +21,11 @@ _USER = re.compile(r"userid|username", re.IGNORECASE)
 # Files are named where secrets are kept, and that is worth knowing.
 _NOT = re.compile(r"[_-](file|path)$", re.IGNORECASE)
 # In command lines, and addresses: "--password VALUE", "-u USER:VALUE" as curl has it, "https://USER:VALUE@HOST".
-_OPTION = re.compile(r"""(?<![\w-])(--?[\w-]+)["']?,?\s+""")
+_OPTION = re.compile(r"""(?<![\w-])(--?[\w.-]+)["']?,?\s+""")
+# "-n node.session.auth.password -v VALUE" of iscsiadm.
+_UPDATE = re.compile(r"""(?<![\w-])(?:-n|--name)[=\s]\s*["']?([\w.-]+)["']?\s+(?:-v|--value)[=\s]\s*""")
 _LOGIN = re.compile(r"""(?<![\w-])(?:-[uU]\s*|-[a-zA-Z]{1,4}[uU]\s+|--(?:proxy-)?user["']?[=,\s]\s*)""")
-_WORD = re.compile(r""""(?:[^"\\]|\\.)*"|'[^']*'|\S+""")
+_WORD = re.compile(r"""(?:[^\s"':]+:)?(?:"(?:[^"\\]|\\.)*"|'[^']*')|\S+""")
 _ADDRESS = re.compile(r"""://([^\s"'@/:]*:[^\s"']*|[^\s"'@/]+)@""")
 _KNOWN_MIN = 3  # shorter ones would take words apart, and guard nothing
 
@@ -102,15 +104,15 @@ def _without_words(line: str, found: set[str]) -> str:
         return f"://{REMOVED}@"
 
     line = _ADDRESS.sub(address, line)
-    kept, end = "", 0
-    for match in sorted([*_OPTION.finditer(line), *_LOGIN.finditer(line)], key=lambda one: one.start()):
+    kept, end, kinds = "", 0, (_OPTION, _UPDATE, _LOGIN)
+    for match in sorted((match for kind in kinds for match in kind.finditer(line)), key=lambda one: one.start()):
         word = _WORD.match(line, match.end())
         if word is None or match.start() < end:
             continue
         value = word[0].strip("\"'")
         login = match.re is _LOGIN
         if ":" in value if login else is_secret(match[1]):
-            found.update(_password(value) if login else [value])
+            found.update((one.strip("\"'") for one in _password(value)) if login else [value])
             kept, end = f"{kept}{line[end : match.end()]}{REMOVED}", word.end()
     return kept + line[end:]
 
@@ -146,13 +148,22 @@ def secrets_of_file(path: Path) -> set[str]:
     return {line.strip() for line in (lines[1:] or lines)}
 
 
+def _unescaped(text: str) -> str | None:
+    """What it means inside of a JSON text; None if it can't stand there, or is too short to be looked for."""
+    try:
+        meant = str(json.loads(f'"{text}"', strict=False))
+    except ValueError:
+        return None
+    return meant if len(meant) >= _KNOWN_MIN else None
+
+
 class Known:
     """Secrets by their values."""
 
     def __init__(self, secrets: Iterable[str]) -> None:
         given = {one for one in secrets if len(one) >= _KNOWN_MIN and one != REMOVED}
-        # As they stand in JSON, too; the longest first, for one may hold another.
-        written = given | {json.dumps(one)[1:-1] for one in given}
+        # As they stand in JSON, too, and as what was read there is meant; the longest first, for one may hold another.
+        written = given | {json.dumps(one)[1:-1] for one in given} | set(filter(None, map(_unescaped, given)))
         self._pattern = re.compile(
             "|".join(re.escape(one) for one in sorted(written, key=len, reverse=True)) if written else r"(?!)"
         )
