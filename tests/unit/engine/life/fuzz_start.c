@@ -272,19 +272,25 @@ edit_granule(struct disk *disk, uint64_t area, uint32_t index)
 	disk_write(disk, at, granule, sizeof(granule), true);
 }
 
+/* The next record from some block on. */
 static void
 edit_log(struct disk *disk)
 {
 	uint8_t block[LAYOUT_SUPERBLOCK_BYTES];
-	uint64_t at = LOG_OFFSET + next() % LOG_BLOCKS * sizeof(block);
+	const uint32_t first = next();
 
-	disk_read(disk, at, block, sizeof(block));
-	edit_bytes(block, 40, 152);
-	if (memcmp(block, "IRAID-LG", 8) == 0) {
+	for (uint32_t i = 0; i < LOG_BLOCKS; i++) {
+		const uint64_t at = LOG_OFFSET + (first + i) % LOG_BLOCKS * sizeof(block);
+
+		disk_read(disk, at, block, sizeof(block));
+		if (memcmp(block, "IRAID-LG", 8) != 0)
+			continue;
+		edit_bytes(block, 40, 152);
 		put_le(block + 8, 0, 4);
 		put_le(block + 8, crc32c(0, block, sizeof(block)), 4);
+		disk_write(disk, at, block, sizeof(block), true);
+		return;
 	}
-	disk_write(disk, at, block, sizeof(block), true);
 }
 
 /* The log, or the superblocks, of another member. */
