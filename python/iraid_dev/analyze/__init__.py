@@ -1,0 +1,1 @@
+"""scripts/analyze: two static analyzers over all C code that is shipped."""
