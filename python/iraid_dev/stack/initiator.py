@@ -35,6 +35,17 @@ def _block_devices(iqn: str) -> list[Path]:
     return sorted(found, key=lambda path: int(path.parents[1].name.split(":")[3]))
 
 
+def disk_of(iqn: str, lun_index: int = 0) -> str:
+    """The path of a LUN of a session that is there."""
+    devices = wait_for(lambda: (found := _block_devices(iqn))[lun_index:] and found, f"a disk of {iqn}")
+    path = f"/dev/{devices[lun_index].name}"
+    # The kernel makes the node first, and the entry that tells the size last.
+    wait_for(
+        lambda: Path(path).is_block_device() and Path("/sys/block", devices[lun_index].name, "size").exists(), path
+    )
+    return path
+
+
 class Initiator:
     """Logs in and out.  What is still logged in at the end, logout_all() takes down."""
 
@@ -45,13 +56,7 @@ class Initiator:
         node = ("iscsiadm", "-m", "node", "-T", iqn, "-p", portal)
         run(*node, "-o", "new")
         run(*node, "--login")
-        devices = wait_for(lambda: (found := _block_devices(iqn))[lun_index:] and found, f"a disk of {iqn}")
-        path = f"/dev/{devices[lun_index].name}"
-        # The kernel makes the node first, and the entry that tells the size last.
-        wait_for(
-            lambda: Path(path).is_block_device() and Path("/sys/block", devices[lun_index].name, "size").exists(), path
-        )
-        disk = Disk(iqn, portal, path)
+        disk = Disk(iqn, portal, disk_of(iqn, lun_index))
         self._disks.append(disk)
         return disk
 
