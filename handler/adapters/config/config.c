@@ -58,6 +58,12 @@ libexec_dir(void)
 }
 
 const char *
+monitor_group(void)
+{
+	return folder_of("IRAID_MONITOR_GROUP", "iraid-monitor");
+}
+
+const char *
 socket_path(void)
 {
 	return folder_of("IRAID_SOCKET", "/run/iraid/control.sock");

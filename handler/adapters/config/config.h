@@ -92,6 +92,7 @@ const char *state_dir(void);	   /* IRAID_STATE_DIR or /var/lib/iraid */
 const char *machine_id_path(void); /* IRAID_MACHINE_ID or /etc/machine-id */
 const char *libexec_dir(void);	   /* IRAID_LIBEXEC_DIR or /usr/libexec/iraid */
 const char *run_dir(void);	   /* IRAID_RUN_DIR or /run/iraid */
+const char *monitor_group(void);   /* IRAID_MONITOR_GROUP or iraid-monitor */
 const char *socket_path(void);	   /* IRAID_SOCKET or /run/iraid/control.sock */
 
 /* Whoever changes a file reads and replaces it under a lock that all processes take:

@@ -440,6 +440,18 @@ check_method(struct request *request, struct fault *fault)
 }
 
 static bool
+check_rights(const struct rpc_context *context, const struct request *request, struct fault *fault)
+{
+	if (!context->only_reads || request->method->kind == READS)
+		return true;
+	return fault_set(fault, FAULT_REQUEST,
+			 "use the control socket, as root: iraid without --socket",
+			 "the monitor socket answers questions only: %s changes something or asks "
+			 "targets",
+			 request->method->name);
+}
+
+static bool
 check_params(struct request *request, struct fault *fault)
 {
 	if (!json_object_object_get_ex(request->root, "params", &request->params))
@@ -548,7 +560,8 @@ rpc_answer(struct rpc_context *context, const char *line, size_t length)
 	char *text = NULL;
 
 	if (parse_request(line, length, &request, &fault) && check_envelope(&request, &fault) &&
-	    check_method(&request, &fault) && check_params(&request, &fault))
+	    check_method(&request, &fault) && check_rights(context, &request, &fault) &&
+	    check_params(&request, &fault))
 		result = call_method(context, &request, &fault);
 	/* A request too broken to tell whether it has an id gets its answer. */
 	if (!request.notification || (!request.method && !result))

@@ -22,6 +22,7 @@ struct rpc_context {
 	struct volume_host *host;
 	pthread_mutex_t *changes; /* one create or delete at a time: rpc_begin_change() */
 	atomic_int *working;	  /* calls under way that do more than read; NULL: not counted */
+	bool only_reads;	  /* other methods are refused */
 	/* The client has gone: nobody waits for the answer.  NULL: it never does. */
 	bool (*has_gone)(void *client);
 	void *client;

@@ -1,14 +1,9 @@
 /* rpc/socket.c - see socket.h.  One thread accepts, one serves each connection: the calls of an
- * administrator block (logins, formatting), and few are made.  Bounded by
- * CONTROL_CONNECTIONS_MAX connections and CONTROL_LINE_BYTES_MAX bytes for each.  A call that waits
- * ends when its client goes.
- *
- * The file PATH.lock is locked while the socket is served, so that of two programs that start at
- * the same time and both find a dead socket, one takes it over.
+ * administrator block (logins, formatting), and few are made.  The monitor socket is a second
+ * struct control with a thread and bounds of its own: whatever its clients do, root gets through.
+ * A call that waits ends when its client goes, and a client that stalls loses its connection.
  */
 #include <errno.h>
-#include <fcntl.h>
-#include <libgen.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -24,23 +19,53 @@
 
 #include "socket.h"
 #include "adapters/base/event_ring.h"
-#include "adapters/base/files.h"
 #include "adapters/base/log.h"
+#include "adapters/base/reactor.h"
+#include "listen.h"
+#include "meter.h"
 #include "rpc.h"
 
 #define READ_BYTES 4096u
-#define BACKLOG 128
-#define SEND_SECONDS_MAX 30 /* a client that reads no answer must not hold up the end */
+#define SEND_SECONDS_MAX 30  /* a client that reads no answer must not hold up the end */
+#define REQUEST_MS_MAX 30000 /* from a request's first byte to its last */
+
+struct rules {
+	const char *name;
+	bool only_reads; /* and is of the group MONITOR_GROUP; else root's alone */
+	int connections_max, of_one_user_max;
+	size_t line_bytes_max;
+	int idle_ms_max; /* between requests; -1: any */
+};
+
+static const struct rules for_root = {
+	.name = "control socket",
+	.connections_max = CONTROL_CONNECTIONS_MAX,
+	.of_one_user_max = CONTROL_CONNECTIONS_MAX,
+	.line_bytes_max = CONTROL_LINE_BYTES_MAX,
+	.idle_ms_max = -1,
+};
+
+static const struct rules for_monitors = {
+	.name = "monitor socket",
+	.only_reads = true,
+	.connections_max = CONTROL_CONNECTIONS_MAX,
+	.of_one_user_max = MONITOR_CONNECTIONS_OF_USER_MAX,
+	.line_bytes_max = MONITOR_LINE_BYTES_MAX,
+	.idle_ms_max = 30000,
+};
 
 struct connection {
 	struct connection *next;
 	struct control *control;
+	uid_t uid;
 	int fd;
 };
 
 struct control {
 	struct volume_host *host;
-	char path[108];
+	const struct rules *rules;
+	struct control *monitor; /* of root's; NULL: there is none */
+	char path[SOCKET_PATH_MAX];
 	int fd, lock_fd, stop_fd;
 	pthread_t thread;
 	pthread_mutex_t changes; /* one create or delete at a time */
@@ -50,6 +75,7 @@ struct control {
 	pthread_cond_t gone;
 	struct connection *connections;
 	int count;
+	struct meter meter;
 };
 
 /* --- one connection --- */
@@ -62,10 +88,14 @@ send_line(int fd, const char *text)
 		{ (void *)"\n", 1 },
 	};
 	struct msghdr message = { .msg_iov = parts, .msg_iovlen = 2 };
+	const uint64_t end_ms = monotonic_ms() + SEND_SECONDS_MAX * 1000;
 
 	while (parts[0].iov_len + parts[1].iov_len > 0) {
-		ssize_t sent = sendmsg(fd, &message, MSG_NOSIGNAL);
+		ssize_t sent;
 
+		if (monotonic_ms() >= end_ms)
+			return false;
+		sent = sendmsg(fd, &message, MSG_NOSIGNAL);
 		if (sent < 0 && errno == EINTR)
 			continue;
 		if (sent < 0)
@@ -92,17 +122,36 @@ send_refusal(int fd, enum fault_code code, const char *message, const char *reme
 	free(text);
 }
 
+/* Who has the other end; the mode of the monitor socket says who may. */
 static bool
-peer_is_root(int fd)
+peer_may_speak(const struct control *control, int fd, uid_t *uid)
 {
-	struct ucred peer;
+	struct ucred peer = { .uid = (uid_t)-1 };
 	socklen_t size = sizeof(peer);
+	bool known = getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0;
 
-	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.uid == 0)
+	*uid = peer.uid;
+	if (known && (control->rules->only_reads || peer.uid == 0 || peer.uid == geteuid()))
 		return true;
 	send_refusal(fd, FAULT_REQUEST, "only root may use this socket",
 		     "run the command as root, for example with sudo");
 	return false;
+}
+
+/* Monitors ask at a pace; who is faster waits.  False: the program ends, or nobody waits. */
+static bool
+wait_for_turn(struct connection *connection)
+{
+	struct control *control = connection->control;
+	struct pollfd stop = { .fd = control->stop_fd, .events = POLLIN };
+	uint64_t wait_us;
+
+	if (!control->rules->only_reads)
+		return true;
+	pthread_mutex_lock(&control->lock);
+	wait_us = meter_take(&control->meter, connection->uid, monotonic_ns() / 1000);
+	pthread_mutex_unlock(&control->lock);
+	return poll(&stop, 1, (int)((wait_us + 999) / 1000)) == 0;
 }
 
 /* Serve all whole lines of buffer[used]; what is left moves to its front.  False: hang up. */
@@ -121,6 +170,8 @@ serve_lines(struct connection *connection, struct rpc_context *context, char *bu
 		if (length > 0 && line[length - 1] == '\r')
 			line[--length] = '\0';
 		if (length > 0) { /* an empty line asks nothing */
+			if (!wait_for_turn(connection))
+				return false;
 			answer = rpc_answer(context, line, length);
 			sent = !answer || send_line(connection->fd, answer);
 			free(answer);
@@ -145,6 +196,39 @@ has_gone(void *client)
 	return poll(&end, 1, 0) == 1 && (end.revents & (POLLHUP | POLLERR)) != 0;
 }
 
+/* Until there are bytes.  begun_ms: when the request began that is incomplete; 0: none did. */
+static bool
+wait_for_bytes(const struct connection *connection, uint64_t begun_ms)
+{
+	const struct rules *rules = connection->control->rules;
+	struct pollfd bytes = { .fd = connection->fd, .events = POLLIN };
+	int patience = rules->idle_ms_max, ready;
+
+	do {
+		if (begun_ms != 0) {
+			uint64_t spent_ms = monotonic_ms() - begun_ms;
+
+			patience = spent_ms < REQUEST_MS_MAX ? (int)(REQUEST_MS_MAX - spent_ms) : 0;
+		}
+		ready = poll(&bytes, 1, patience);
+	} while (ready < 0 && errno == EINTR);
+	if (ready == 0 && begun_ms != 0)
+		send_refusal(connection->fd, FAULT_REQUEST,
+			     "the request was not complete within 30 s",
+			     "send it at once, with a newline behind it");
+	return ready > 0;
+}
+
+static void
+refuse_length(const struct connection *connection)
+{
+	char text[96];
+
+	snprintf(text, sizeof(text), "the request is longer than %zu KiB",
+		 connection->control->rules->line_bytes_max / 1024);
+	send_refusal(connection->fd, FAULT_REQUEST, text, "send a shorter one");
+}
+
 static void
 serve_connection(struct connection *connection)
 {
@@ -152,20 +236,19 @@ serve_connection(struct connection *connection)
 		.host = connection->control->host,
 		.changes = &connection->control->changes,
 		.working = &connection->control->working,
+		.only_reads = connection->control->rules->only_reads,
 		.has_gone = has_gone,
 		.client = connection,
 	};
 	char *buffer = NULL;
-	size_t size = 0, used = 0;
+	size_t size = 0, used = 0, before;
+	uint64_t begun_ms = 0;
 
-	if (!peer_is_root(connection->fd))
-		return;
 	for (;;) {
 		ssize_t got;
 
-		if (used > CONTROL_LINE_BYTES_MAX) {
-			send_refusal(connection->fd, FAULT_REQUEST,
-				     "the request is longer than 1 MiB", "send a shorter one");
+		if (used > connection->control->rules->line_bytes_max) {
+			refuse_length(connection);
 			break;
 		}
 		if (size - used < READ_BYTES) {
@@ -176,14 +259,21 @@ serve_connection(struct connection *connection)
 			buffer = larger;
 			size = size * 2 + READ_BYTES;
 		}
+		if (!wait_for_bytes(connection, begun_ms))
+			break;
 		got = recv(connection->fd, buffer + used, size - used, 0);
 		if (got < 0 && errno == EINTR)
 			continue;
 		if (got <= 0)
 			break;
 		used += (size_t)got;
+		before = used;
 		if (!serve_lines(connection, &context, buffer, &used))
 			break;
+		if (used == 0)
+			begun_ms = 0;
+		else if (begun_ms == 0 || used < before)
+			begun_ms = monotonic_ms();
 	}
 	free(buffer);
 }
@@ -211,8 +301,36 @@ run_connection(void *argument)
 
 /* --- accepting --- */
 
+/* Is there room for one more of this user? */
+static bool
+has_room(struct control *control, uid_t uid)
+{
+	int of_user = 0;
+	bool room;
+
+	pthread_mutex_lock(&control->lock);
+	for (const struct connection *one = control->connections; one; one = one->next)
+		of_user += one->uid == uid;
+	room = control->count < control->rules->connections_max &&
+	       of_user < control->rules->of_one_user_max;
+	pthread_mutex_unlock(&control->lock);
+	return room;
+}
+
 static void
-begin_connection(struct control *control, int fd)
+refuse_connection(const struct control *control, int fd)
+{
+	char text[128];
+
+	snprintf(text, sizeof(text), "the %s has %d connections, or %d of this user, open as it is",
+		 control->rules->name, control->rules->connections_max,
+		 control->rules->of_one_user_max);
+	send_refusal(fd, FAULT_BUSY, text, "close one");
+	close(fd);
+}
+
+static void
+begin_connection(struct control *control, int fd, uid_t uid)
 {
 	struct connection *connection = calloc(1, sizeof(*connection));
 	pthread_attr_t attributes;
@@ -222,6 +340,7 @@ begin_connection(struct control *control, int fd)
 	if (connection) {
 		connection->control = control;
 		connection->fd = fd;
+		connection->uid = uid;
 		pthread_mutex_lock(&control->lock);
 		connection->next = control->connections;
 		control->connections = connection;
@@ -237,7 +356,8 @@ begin_connection(struct control *control, int fd)
 		pthread_mutex_unlock(&control->lock);
 	}
 	if (error != 0) {
-		log_line(LOG_ERR, "control socket: a connection was refused: %s", strerror(error));
+		log_line(LOG_ERR, "%s: a connection was refused: %s", control->rules->name,
+			 strerror(error));
 		close(fd);
 		free(connection);
 	}
@@ -254,7 +374,7 @@ run_accept(void *argument)
 
 	for (;;) {
 		static const struct timeval patience = { .tv_sec = SEND_SECONDS_MAX };
-		bool full;
+		uid_t uid;
 		int fd;
 
 		if (poll(fds, 2, -1) < 0 && errno != EINTR)
@@ -268,105 +388,24 @@ run_accept(void *argument)
 			continue;
 		}
 		setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
-		pthread_mutex_lock(&control->lock);
-		full = control->count >= CONTROL_CONNECTIONS_MAX;
-		pthread_mutex_unlock(&control->lock);
-		if (full) {
-			send_refusal(fd, FAULT_BUSY,
-				     "the control socket has 32 connections already", "close one");
+		if (!peer_may_speak(control, fd, &uid))
 			close(fd);
-		} else {
-			begin_connection(control, fd);
-		}
+		else if (!has_room(control, uid))
+			refuse_connection(control, fd);
+		else
+			begin_connection(control, fd, uid);
 	}
 	return NULL;
 }
 
 /* --- beginning and end --- */
 
-#define SERVED_ALREADY                                                                             \
-	"%s is served by another program; stop it, or choose another path with IRAID_SOCKET"
-
-/* A descriptor, or -errno, as listen_on(). */
-static int
-lock_path(const char *path, struct fault *fault)
-{
-	char lock[128];
-	int fd, error;
-
-	snprintf(lock, sizeof(lock), "%s.lock", path);
-	fd = open(lock, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-	if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0)
-		return fd;
-	error = -errno;
-	if (fd >= 0)
-		close(fd);
-	if (fd >= 0 && error == -EWOULDBLOCK)
-		return fault_errno(fault, error, SERVED_ALREADY, path);
-	return fault_errno(fault, error, "%s can't be locked: %s", lock, strerror(-error));
-}
-
-/* 0 if path is free to bind to: nothing is there, or a socket that nobody answers on. */
-static int
-clear_path(const struct sockaddr_un *address, struct fault *fault)
-{
-	struct stat status;
-	bool answered;
-	int fd;
-
-	if (lstat(address->sun_path, &status) != 0)
-		return errno == ENOENT ? 0
-				       : fault_errno(fault, -errno, "%s: %m", address->sun_path);
-	if (!S_ISSOCK(status.st_mode))
-		return fault_errno(fault, -EEXIST, "%s exists but is not a socket; remove it",
-				   address->sun_path);
-	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	answered =
-		fd >= 0 && (connect(fd, (const struct sockaddr *)address, sizeof(*address)) == 0 ||
-			    errno != ECONNREFUSED);
-	if (fd >= 0)
-		close(fd);
-	if (fd >= 0 && !answered && unlink(address->sun_path) == 0)
-		return 0;
-	return fault_errno(fault, -EADDRINUSE, SERVED_ALREADY, address->sun_path);
-}
-
-static int
-listen_on(const char *path, struct fault *fault)
-{
-	struct sockaddr_un address = { .sun_family = AF_UNIX };
-	int fd, error;
-
-	memcpy(address.sun_path, path, strlen(path) + 1);
-	error = clear_path(&address, fault);
-	if (error != 0)
-		return error;
-	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	/* The mode before listen(): until then nobody gets through. */
-	if (fd >= 0 && bind(fd, (const struct sockaddr *)&address, sizeof(address)) == 0 &&
-	    chmod(path, 0600) == 0 && listen(fd, BACKLOG) == 0)
-		return fd;
-	error = fault_errno(fault, -errno, "%s: %m", path);
-	if (fd >= 0)
-		close(fd);
-	return error;
-}
-
 static int
 open_socket(struct control *control, struct fault *fault)
 {
-	char folder[sizeof(control->path)];
-	int error;
-
-	memcpy(folder, control->path, sizeof(folder));
-	error = folder_make(dirname(folder));
-	if (error != 0)
-		return fault_errno(fault, error, "%s: its folder can't be made: %s", control->path,
-				   strerror(-error));
-	control->lock_fd = lock_path(control->path, fault);
-	if (control->lock_fd < 0)
-		return control->lock_fd;
-	control->fd = listen_on(control->path, fault);
+	control->fd =
+		control_listen(control->path, control->rules->only_reads ? monitor_group() : NULL,
+			       &control->lock_fd, fault);
 	if (control->fd < 0)
 		return control->fd;
 	control->stop_fd = eventfd(0, EFD_CLOEXEC);
@@ -386,8 +425,8 @@ close_socket(struct control *control)
 		close(control->lock_fd);
 }
 
-struct control *
-control_start(struct volume_host *host, const char *path, struct fault *fault)
+static struct control *
+serve(struct volume_host *host, const char *path, const struct rules *rules, struct fault *fault)
 {
 	struct control *control = calloc(1, sizeof(*control));
 	sigset_t all, before;
@@ -401,12 +440,12 @@ control_start(struct volume_host *host, const char *path, struct fault *fault)
 		return NULL;
 	}
 	control->host = host;
+	control->rules = rules;
 	control->fd = control->lock_fd = control->stop_fd = -1;
 	memcpy(control->path, path, strlen(path) + 1);
 	pthread_mutex_init(&control->changes, NULL);
 	pthread_mutex_init(&control->lock, NULL);
 	pthread_cond_init(&control->gone, NULL);
-	event_ring_close(volume_host_events(host), false);
 	if (open_socket(control, fault) == 0) {
 		/* Signals are the program's; its connections' threads inherit the mask. */
 		sigfillset(&all);
@@ -423,20 +462,56 @@ control_start(struct volume_host *host, const char *path, struct fault *fault)
 	return NULL;
 }
 
-void
-control_stop(struct control *control)
+/* Beside .../control.sock; a socket of another name is somebody's own, and has none.  Nothing else
+ * depends on it.
+ */
+static struct control *
+serve_monitors(struct volume_host *host, const char *path)
+{
+	char beside[sizeof(((struct control *)0)->path)];
+	size_t length = strlen(path) - strlen(strrchr(path, '/') ? strrchr(path, '/') + 1 : path);
+	struct control *monitor;
+	struct fault fault;
+
+	if (strcmp(path + length, CONTROL_SOCKET_NAME) != 0)
+		return NULL;
+	snprintf(beside, sizeof(beside), "%.*s" MONITOR_SOCKET_NAME, (int)length, path);
+	monitor = serve(host, beside, &for_monitors, &fault);
+	if (!monitor)
+		log_line(LOG_WARNING, "monitor socket %s", fault.message);
+	return monitor;
+}
+
+struct control *
+control_start(struct volume_host *host, const char *path, struct fault *fault)
+{
+	struct control *control;
+
+	event_ring_close(volume_host_events(host), false);
+	control = serve(host, path, &for_root, fault);
+	if (control)
+		control->monitor = serve_monitors(host, path);
+	return control;
+}
+
+static void
+end_accepting(struct control *control)
 {
 	uint64_t one = 1;
 
 	if (write(control->stop_fd, &one, sizeof(one)) < 0)
-		log_line(LOG_ERR, "control socket: %s", strerror(errno));
+		log_line(LOG_ERR, "%s: %s", control->rules->name, strerror(errno));
 	pthread_join(control->thread, NULL);
-	event_ring_close(volume_host_events(control->host), true);
+}
+
+static void
+end_connections(struct control *control)
+{
 	pthread_mutex_lock(&control->lock);
-	/* Reading ends; a call that is under way still gets its answer out. */
+	/* Reading ends; a call of root's that is under way still gets its answer out. */
 	for (struct connection *connection = control->connections; connection;
 	     connection = connection->next)
-		shutdown(connection->fd, SHUT_RD);
+		shutdown(connection->fd, control->rules->only_reads ? SHUT_RDWR : SHUT_RD);
 	while (control->count > 0)
 		pthread_cond_wait(&control->gone, &control->lock);
 	pthread_mutex_unlock(&control->lock);
@@ -445,4 +520,18 @@ control_stop(struct control *control)
 	pthread_mutex_destroy(&control->changes);
 	pthread_cond_destroy(&control->gone);
 	free(control);
+}
+
+void
+control_stop(struct control *control)
+{
+	struct control *monitor = control->monitor;
+
+	end_accepting(control);
+	if (monitor)
+		end_accepting(monitor);
+	event_ring_close(volume_host_events(control->host), true);
+	end_connections(control);
+	if (monitor)
+		end_connections(monitor);
 }

@@ -7,11 +7,17 @@
 #include "adapters/volume/host.h"
 
 #define CONTROL_LINE_BYTES_MAX (1024u * 1024u)
-#define CONTROL_CONNECTIONS_MAX 32
+#define CONTROL_CONNECTIONS_MAX 32 /* of each socket */
+#define MONITOR_CONNECTIONS_OF_USER_MAX 16
+#define MONITOR_LINE_BYTES_MAX (64u * 1024u)
+#define CONTROL_SOCKET_NAME "control.sock"
+#define MONITOR_SOCKET_NAME "monitor.sock"
 
 struct control;
 
-/* Serve path (mode 0600).  A socket file that nobody answers on is replaced.
+/* Serve path (mode 0600, root alone), and if its name is control.sock, monitor.sock beside it (mode
+ * 0660, group monitor_group()): for methods that only read.  A socket file that nobody answers on
+ * is replaced.
  * NULL: the fault says why, for instance that another program serves it.
  */
 struct control *control_start(struct volume_host *host, const char *path, struct fault *fault);
