@@ -2,7 +2,8 @@
  *
  *     backend_probe MEMBER [deadline_ms=N] [connect_ms=N] [key=HEX] [isid=N] [take_over_ms=N]
  *                          [secrets=FILE] [initiator=IQN] [portal=HOST:PORT ...]
- *                          [header_digest=1] [redirects=no|portals|yes]
+ *                          [header_digest=preferred] [data_digest=required]
+ *                          [redirects=no|portals|yes]
  *
  *     open | close | release                 closed and opened are printed when they happen
  *     write OFFSET LENGTH SEED [fua] [iov=N]  each 8 bytes: SEED << 48 | their offset on the member;
@@ -414,6 +415,15 @@ on_input(void *owner, uint32_t events)
 }
 
 static void
+wanted_digest(const char *value, enum iscsi_digest *out)
+{
+	if (!iscsi_digest_parse(value, out)) {
+		fprintf(stderr, "\"%s\" is none of none, preferred and required\n", value);
+		exit(2);
+	}
+}
+
+static void
 set_option(struct backend_iscsi_options *options, const char *argument)
 {
 	const char *value = strchr(argument, '=');
@@ -438,7 +448,9 @@ set_option(struct backend_iscsi_options *options, const char *argument)
 		snprintf(options->credentials.initiator, sizeof(options->credentials.initiator),
 			 "%s", value);
 	else if (strncmp(argument, "header_digest=", 14) == 0)
-		options->header_digest = atoi(value);
+		wanted_digest(value, &options->digests.header);
+	else if (strncmp(argument, "data_digest=", 12) == 0)
+		wanted_digest(value, &options->digests.data);
 	else if (strncmp(argument, "redirects=", 10) == 0 &&
 		 redirects_parse(value, &options->credentials.redirects))
 		return;

@@ -280,7 +280,7 @@ def test_headers_are_protected_by_digests_where_wanted(farm, start) -> None:
         0, "--mode", "target", "--op", "update", "--tid", str(farm.targets[0].tid),
         "--name", "HeaderDigest", "--value", "CRC32C",
     )  # fmt: skip
-    probe = start(farm.member(0), "header_digest=1", "key=1")
+    probe = start(farm.member(0), "header_digest=preferred", "key=1")
     probe.open()
     assert probe.ask("write 0 1048576 4 iov=300") == "write 0 1048576 0"
     assert probe.ask("read 0 1048576 4") == "read 0 1048576 0 same"

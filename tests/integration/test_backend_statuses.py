@@ -32,6 +32,7 @@ def first(count: int, reply: fake.Reply, wanted=lambda command: command.is_write
 
 
 ALWAYS = 1 << 30
+PREFERRED = ("header_digest=preferred", "data_digest=preferred")
 REGISTER, RESERVE, RELEASE, REGISTER_AND_IGNORE = 0, 1, 2, 6  # PERSISTENT RESERVE OUT
 
 
@@ -451,7 +452,7 @@ def test_data_goes_out_as_it_is_asked_for(start, digest, immediate, initial_r2t,
         "MaxRecvDataSegmentLength": "4096", "FirstBurstLength": "12288",
     }  # fmt: skip
     with FakeTarget(keys=keys, r2t_bytes=sizes, r2ts_at_once=at_once, ping_in_writes=True) as target:
-        probe = opened(start, target)
+        probe = opened(start, target, *PREFERRED)
         assert result(probe.ask("write 512 65536 5 iov=37")) == 0
         assert target.disk[512 : 512 + 65536] == pattern(512, 65536, 5)
         assert probe.ask("read 512 65536 5 iov=11") == "read 512 65536 0 same"
@@ -519,7 +520,7 @@ CRC = {"HeaderDigest": "CRC32C", "DataDigest": "CRC32C"}
 )  # fmt: skip
 def test_damaged_data_ends_the_session_and_is_never_good(start, reply, reason) -> None:
     with FakeTarget(keys=CRC) as target:
-        probe = opened(start, target)
+        probe = opened(start, target, *PREFERRED)
         target.rules.append(lambda command: reply if command.is_read else None)
         probe.say("read 0 4096 1")
         assert result(probe.line()) == ENOTCONN

@@ -428,7 +428,7 @@ backend_iscsi_adjust(struct backend *backend, const struct backend_iscsi_options
 
 	member->options.deadline_ms = options->deadline_ms;
 	member->options.connect_ms = options->connect_ms;
-	member->options.header_digest = options->header_digest;
+	member->options.digests = options->digests;
 	member->options.credentials = options->credentials;
 	memcpy(member->options.more_portals, options->more_portals, sizeof(options->more_portals));
 	member->options.more_portals_count = options->more_portals_count;

@@ -25,12 +25,12 @@ struct backend_iscsi_options {
 	 * by backend_iscsi_end_take_over().
 	 */
 	uint32_t take_over_ms; /* 0: none */
-	bool header_digest;    /* ask for CRC32C on headers */
+	struct iscsi_digests digests;
 };
 
 struct backend *
 backend_iscsi_create(struct reactor *reactor, const struct backend_iscsi_options *options);
-/* Take over deadlines, further portals, credentials and header_digest of *options, and nothing else
+/* Take over deadlines, further portals, credentials and digests of *options, and nothing else
  * of it.  The session that is there stays: deadlines hold at once, the others from the next login
  * on.  On the reactor's thread.
  */

@@ -120,6 +120,9 @@ login_failed(struct iscsi_member *member)
 			"account",
 			text);
 		return;
+	case LOGIN_DIGEST:
+		member_break(member, -EACCES, "%s", text);
+		return;
 	case LOGIN_NO_TARGET:
 		member_break(member, -EINVAL, "%s", text);
 		return;
@@ -228,7 +231,7 @@ enter_login(struct iscsi_member *member)
 	struct iscsi_login_request request = {
 		.iqn = options->address.iqn,
 		.credentials = &options->credentials,
-		.header_digest = options->header_digest,
+		.digests = options->digests,
 	};
 
 	memcpy(request.isid, options->isid_qualifier, sizeof(request.isid));

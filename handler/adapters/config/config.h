@@ -43,8 +43,9 @@ struct volume_config {
 	uint32_t hedge_milliseconds; /* 0: never */
 	uint32_t spare_wait_seconds, error_limit;
 	enum log_mode log;	  /* levels 5 and 6; the others have no use for it */
-	bool header_digest;	  /* ask targets for CRC32C on headers */
 	enum redirects redirects; /* where targets may send logins */
+	/* CRC32C on headers and data, between us and the targets */
+	enum iscsi_digest header_digest, data_digest;
 	bool enabled;
 };
 

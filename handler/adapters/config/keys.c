@@ -63,15 +63,20 @@ const struct config_key volume_keys[] = {
 	  "degraded: while members are out, so that a crash of the gateway costs no data. always: "
 	  "also while all are there, so that it costs none if a member goes with the gateway. off: "
 	  "never. iraid set changes it." },
-	{ "volume", "header_digest", CONFIG_BOOL, EFFECT_LOGIN, false, true, 0, 0,
+	{ "volume", "header_digest", CONFIG_DIGEST, EFFECT_LOGIN, false, true, 0, 0,
 	  VOLUME(header_digest),
-	  "Ask the targets for a checksum (CRC32C) of iSCSI headers, for networks that corrupt "
-	  "data. It costs a little speed." },
+	  "A checksum (CRC32C) of iSCSI headers between gateway and targets, for networks that "
+	  "corrupt data. preferred: where the target has it. required: targets that do not have it "
+	  "are not used. none: not asked for. Use it together with data_digest." },
 	{ "volume", "redirects", CONFIG_REDIRECTS, EFFECT_LOGIN, false, true, 0, 0,
 	  VOLUME(redirects),
 	  "Where a target may redirect a login. portals: only to portals that the member's own "
 	  "line "
 	  "names. no: nowhere. yes: anywhere, for arrays that choose the portal themselves." },
+	{ "volume", "data_digest", CONFIG_DIGEST, EFFECT_LOGIN, false, true, 0, 0,
+	  VOLUME(data_digest),
+	  "The same for the data. It costs processor time on both sides. What arrives with a wrong "
+	  "checksum is asked for again, and never used." },
 	{ "volume", "enabled", CONFIG_BOOL, EFFECT_NOW, false, false, 0, 0, VOLUME(enabled),
 	  "Whether iraid-engine --start-all starts the volume. tcmu-runner starts an exported "
 	  "volume in any case." },
@@ -265,6 +270,8 @@ kind_name(enum config_kind kind)
 		return "off, degraded or always";
 	case CONFIG_REDIRECTS:
 		return "no, portals or yes";
+	case CONFIG_DIGEST:
+		return "none, preferred or required";
 	case CONFIG_SPARES:
 		return "spare";
 	case CONFIG_MAILS:

@@ -21,6 +21,7 @@ enum config_kind {
 	CONFIG_NUMBER,	     /* uint32_t */
 	CONFIG_BOOL,
 	CONFIG_LOG,	  /* enum log_mode */
+	CONFIG_DIGEST,	  /* enum iscsi_digest */
 	CONFIG_REDIRECTS, /* enum redirects */
 	CONFIG_SPARES,	  /* the gateway's pool; a line for each */
 	CONFIG_MAILS,	  /* mail[] and mail_count of a gateway; a line for each */

@@ -262,6 +262,21 @@ read_redirects(const char *text, enum redirects *out, struct config_fault *fault
 }
 
 static bool
+read_digest(const char *text, enum iscsi_digest *out, struct config_fault *fault)
+{
+	bool yes;
+
+	if (iscsi_digest_parse(text, out))
+		return true;
+	if (!parse_bool(text, &yes))
+		return wrong(fault, "write none, preferred or required", text,
+			     "is none of none, preferred and required");
+	/* files of 0.1.0, where yes meant that a target may decline */
+	*out = yes ? ISCSI_DIGEST_PREFERRED : ISCSI_DIGEST_NONE;
+	return true;
+}
+
+static bool
 read_uuid(const char *text, uint8_t out[16], struct config_fault *fault)
 {
 	uint8_t uuid[16];
@@ -455,6 +470,8 @@ config_value_read(const struct config_key *key, const char *text, void *base,
 		return read_log(text, field, fault);
 	case CONFIG_REDIRECTS:
 		return read_redirects(text, field, fault);
+	case CONFIG_DIGEST:
+		return read_digest(text, field, fault);
 	case CONFIG_SPARES:
 		return read_spare(text, field, fault);
 	case CONFIG_MAILS:
@@ -513,6 +530,10 @@ config_value_format(const struct config_key *key, const void *base, char out[CON
 		snprintf(out, CONFIG_VALUE_MAX, "%s",
 			 redirects_name(*(const enum redirects *)field));
 		break;
+	case CONFIG_DIGEST:
+		snprintf(out, CONFIG_VALUE_MAX, "%s",
+			 iscsi_digest_name(*(const enum iscsi_digest *)field));
+		break;
 	case CONFIG_SEVERITY:
 		snprintf(out, CONFIG_VALUE_MAX, "%s",
 			 severities[*(const uint32_t *)field % SEVERITIES]);
@@ -549,6 +570,8 @@ field_bytes(const struct config_key *key)
 		return sizeof(enum log_mode);
 	case CONFIG_REDIRECTS:
 		return sizeof(enum redirects);
+	case CONFIG_DIGEST:
+		return sizeof(enum iscsi_digest);
 	case CONFIG_DEVICES:
 	case CONFIG_SPARES:
 	case CONFIG_MAILS:
@@ -633,6 +656,7 @@ config_value_json(const struct config_key *key, const void *base)
 	case CONFIG_INITIATOR:
 	case CONFIG_LOG:
 	case CONFIG_REDIRECTS:
+	case CONFIG_DIGEST:
 	case CONFIG_SEVERITY:
 	case CONFIG_ADDRESS:
 		config_value_format(key, base, text);

@@ -268,6 +268,7 @@ example(enum config_kind kind)
 	case CONFIG_BOOL:
 	case CONFIG_LOG:
 	case CONFIG_REDIRECTS:
+	case CONFIG_DIGEST:
 	case CONFIG_SEVERITY:
 	case CONFIG_ADDRESS:
 		break;

@@ -189,6 +189,7 @@ login_refused(const struct admin_session *session, struct fault *fault)
 			 session->address.portal, initiator);
 		break;
 	case LOGIN_NO_FAILURE:
+	case LOGIN_DIGEST:
 	case LOGIN_REFUSED:
 	case LOGIN_TARGET_TROUBLE:
 		snprintf(remedy, sizeof(remedy), "see the target's log");
@@ -324,7 +325,14 @@ login_broken(const struct admin_session *session, int error, struct fault *fault
 static bool
 log_in(struct admin_session *session, struct fault *fault)
 {
+	/* Whatever the volume's settings are: a session that only looks, or writes superblocks, costs
+	 * nothing with digests, and gets in where a target insists on them.  A discovery moves no
+	 * data of use.
+	 */
+	const enum iscsi_digest digest =
+		session->address.iqn[0] != '\0' ? ISCSI_DIGEST_PREFERRED : ISCSI_DIGEST_NONE;
 	struct iscsi_login_request request = {
+		.digests = { digest, digest },
 		.iqn = session->address.iqn[0] != '\0' ? session->address.iqn : NULL,
 		.credentials = session->credentials,
 	};

@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -360,4 +361,33 @@ iscsi_credentials_read(const char *path, struct iscsi_credentials *out, struct f
 		return 0;
 	iscsi_credentials_wipe(out);
 	return fault_errno(fault, -EINVAL, "%s", wrong);
+}
+
+const char *
+iscsi_digest_name(enum iscsi_digest digest)
+{
+	switch (digest) {
+	case ISCSI_DIGEST_NONE:
+		return "none";
+	case ISCSI_DIGEST_PREFERRED:
+		return "preferred";
+	case ISCSI_DIGEST_REQUIRED:
+		return "required";
+	}
+	return "";
+}
+
+bool
+iscsi_digest_parse(const char *text, enum iscsi_digest *out)
+{
+	static const enum iscsi_digest digests[] = { ISCSI_DIGEST_NONE, ISCSI_DIGEST_PREFERRED,
+						     ISCSI_DIGEST_REQUIRED };
+
+	for (size_t i = 0; i < sizeof(digests) / sizeof(digests[0]); i++) {
+		if (strcasecmp(text, iscsi_digest_name(digests[i])) == 0) {
+			*out = digests[i];
+			return true;
+		}
+	}
+	return false;
 }

@@ -52,6 +52,20 @@ int iscsi_credentials_read(const char *path, struct iscsi_credentials *out, stru
 /* All but redirects and the initiator's name. */
 void iscsi_credentials_wipe(struct iscsi_credentials *credentials);
 
+/* Are CRC32C digests (RFC 7143, 13.1) wanted, of headers or of data? */
+enum iscsi_digest {
+	ISCSI_DIGEST_NONE,	/* not offered */
+	ISCSI_DIGEST_PREFERRED, /* offered first; a target that has none is used without */
+	ISCSI_DIGEST_REQUIRED,	/* a target that has none is not used */
+};
+struct iscsi_digests {
+	enum iscsi_digest header, data;
+};
+/* "none", "preferred", "required" */
+const char *iscsi_digest_name(enum iscsi_digest digest);
+/* False: it is none of them (*out untouched). */
+bool iscsi_digest_parse(const char *text, enum iscsi_digest *out);
+
 /* A member or spare: one LUN and up to four ways to it.  Its name is that of the first: two texts
  * with the same first portal, target and LUN mean the same device.
  */

@@ -168,11 +168,25 @@ say_names(struct iscsi_login *login)
 	say(login, "SessionType=%s", login->request.iqn != NULL ? "Normal" : "Discovery");
 }
 
+static const char *
+offered(enum iscsi_digest digest)
+{
+	switch (digest) {
+	case ISCSI_DIGEST_NONE:
+		break;
+	case ISCSI_DIGEST_PREFERRED:
+		return "CRC32C,None";
+	case ISCSI_DIGEST_REQUIRED:
+		return "CRC32C";
+	}
+	return "None";
+}
+
 static void
 say_operational(struct iscsi_login *login)
 {
-	say(login, "HeaderDigest=%s", login->request.header_digest ? "CRC32C,None" : "None");
-	say(login, "DataDigest=None");
+	say(login, "HeaderDigest=%s", offered(login->request.digests.header));
+	say(login, "DataDigest=%s", offered(login->request.digests.data));
 	say(login, "InitialR2T=No");
 	say(login, "ImmediateData=Yes");
 	say(login, "MaxBurstLength=262144");
@@ -445,10 +459,47 @@ take_proof(struct iscsi_login *login, const struct iscsi_header *header)
 	return leave_security(login, header);
 }
 
+/* Both sides must take the same bytes for digests, so what the target says has to be one of the
+ * offered.
+ */
+static bool
+digest_fits(struct iscsi_login *login, const char *key, const char *setting,
+	    enum iscsi_digest wanted, bool agreed)
+{
+	if (agreed && wanted == ISCSI_DIGEST_NONE)
+		fail(login, LOGIN_DIGEST,
+		     "the target insists on %s=CRC32C, which was not offered: set %s = preferred",
+		     key, setting);
+	else if (!agreed && wanted == ISCSI_DIGEST_REQUIRED)
+		fail(login, LOGIN_DIGEST,
+		     "%s is required, but the target has no %s=CRC32C: enable it there, or set %s "
+		     "= preferred",
+		     setting, key, setting);
+	return login->outcome != LOGIN_FAILED;
+}
+
+static bool
+digests_fit(struct iscsi_login *login)
+{
+	const struct iscsi_digests *wanted = &login->request.digests;
+	const struct iscsi_negotiated *agreed = &login->negotiated;
+
+	if (agreed->odd_digest)
+		fail(login, LOGIN_DIGEST,
+		     "the target answers HeaderDigest or DataDigest with a digest that was not "
+		     "offered: set CRC32C or None on the target");
+	return login->outcome != LOGIN_FAILED &&
+	       digest_fits(login, "HeaderDigest", "header_digest", wanted->header,
+			   agreed->header_digest) &&
+	       digest_fits(login, "DataDigest", "data_digest", wanted->data, agreed->data_digest);
+}
+
 static int
 take_keys(struct iscsi_login *login, const struct iscsi_header *header)
 {
 	iscsi_login_keys(login->keys, login->keys_bytes, &login->negotiated);
+	if (header->transit && !digests_fit(login))
+		return 0;
 	if (header->transit)
 		login->outcome = LOGIN_COMPLETE;
 	else

@@ -17,6 +17,7 @@ struct iscsi_negotiated {
 	uint32_t first_burst_bytes, max_burst_bytes, target_segment_bytes;
 	bool initial_r2t, immediate_data;
 	bool header_digest, data_digest; /* CRC32C, else none */
+	bool odd_digest;		 /* the target answered another one, that nobody offers */
 	uint32_t portal_group;		 /* TargetPortalGroupTag; 0: the target did not say */
 	bool chap;			 /* we proved who we are, ... */
 	bool target_proven;		 /* ... and so did the target */
@@ -26,8 +27,8 @@ struct iscsi_negotiated {
 struct iscsi_login_request {
 	const char *iqn; /* NULL: a discovery session */
 	const struct iscsi_credentials *credentials;
-	uint8_t isid[6];    /* the first byte is not used: the name is a random one */
-	bool header_digest; /* CRC32C is offered first, else none at all */
+	uint8_t isid[6]; /* the first byte is not used: the name is a random one */
+	struct iscsi_digests digests;
 };
 
 enum login_failure {
@@ -39,6 +40,7 @@ enum login_failure {
 	LOGIN_TARGET_TROUBLE, /* 03xx: it can't just now */
 	LOGIN_CHAP_DECLINED,  /* we have a secret, and the target does not ask for it */
 	LOGIN_NOT_PROVEN,     /* mutual CHAP: it did not prove who it is */
+	LOGIN_DIGEST,	      /* it has not the digest that is required, or one nobody offered */
 };
 
 enum login_outcome { LOGIN_UNDER_WAY, LOGIN_COMPLETE, LOGIN_REDIRECTED, LOGIN_FAILED };

@@ -39,6 +39,29 @@ key_flag(const char *text, const char *key, const char *word, bool meaning, bool
 	return true;
 }
 
+static bool
+is_one_of(const char *value, const char *const *words)
+{
+	while (*words != NULL && strcmp(value, *words) != 0)
+		words++;
+	return *words != NULL;
+}
+
+/* A target that does not want to choose leaves it at the default, which is none (13.1). */
+static bool
+key_digest(const char *text, const char *key, bool *out, bool *odd)
+{
+	static const char *const none[] = { "None", "Reject", "Irrelevant", "NotUnderstood", NULL };
+	size_t length = strlen(key);
+
+	if (strncmp(text, key, length) != 0)
+		return false;
+	*out = strcmp(text + length, "CRC32C") == 0;
+	if (!*out && !is_one_of(text + length, none))
+		*odd = true;
+	return true;
+}
+
 void
 iscsi_login_keys(const char *text, size_t length, struct iscsi_negotiated *negotiated)
 {
@@ -59,8 +82,8 @@ iscsi_login_keys(const char *text, size_t length, struct iscsi_negotiated *negot
 				  &out->portal_group) ||
 		       key_flag(text, "InitialR2T=", "No", false, &out->initial_r2t) ||
 		       key_flag(text, "ImmediateData=", "Yes", true, &out->immediate_data) ||
-		       key_flag(text, "HeaderDigest=", "CRC32C", true, &out->header_digest) ||
-		       key_flag(text, "DataDigest=", "CRC32C", true, &out->data_digest));
+		       key_digest(text, "HeaderDigest=", &out->header_digest, &out->odd_digest) ||
+		       key_digest(text, "DataDigest=", &out->data_digest, &out->odd_digest));
 		length -= (size_t)(end + 1 - text);
 		text = end + 1;
 	}

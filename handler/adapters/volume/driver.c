@@ -156,7 +156,7 @@ session_options(const struct volume_config *config, struct backend_iscsi_options
 	if (error == 0)
 		error = gateway_reservation_key(&key);
 	memset(out, 0, sizeof(*out));
-	out->header_digest = config->header_digest;
+	out->digests = (struct iscsi_digests){ config->header_digest, config->data_digest };
 	out->deadline_ms = config->give_up_seconds * 1000;
 	out->connect_ms = out->deadline_ms < 5000 ? 5000 : out->deadline_ms;
 	if (error != 0)

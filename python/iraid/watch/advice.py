@@ -236,15 +236,16 @@ def _session(one: Measured, chunk_bytes: int) -> list[Finding]:
         add(
             "data-digest",
             "note",
-            "the target insists on DataDigest: both sides compute a CRC over all data",
-            settings={"DataDigest": "None"},
+            "data carries a CRC32C, because the volume's configuration asks for it: both sides compute it",
+            advice="to end that, write data_digest = none in the volume's file; it applies after iraid config reload, at "
+            "the next login",
         )
     if agreed.header_digest:
         add(
             "header-digest",
             "note",
             "headers carry a CRC32C, because the volume's configuration asks for it",
-            advice="to end that, write header_digest = no in the volume's file; it applies after iraid config reload, at "
+            advice="to end that, write header_digest = none in the volume's file; it applies after iraid config reload, at "
             "the next login",
         )
     if 0 < path.window_commands < min(WINDOW_MIN, path.window_commands_max or WINDOW_MIN):

@@ -137,12 +137,28 @@ test_what_is_left_out_gets_its_default(void **state)
 	assert_int_equal(config.spare_wait_seconds, 60);
 	assert_int_equal(config.error_limit, 64);
 	assert_int_equal(config.log, LOG_MODE_DEGRADED);
-	assert_false(config.header_digest);
 	assert_int_equal(config.redirects, REDIRECTS_PORTALS);
+	assert_int_equal(config.header_digest, ISCSI_DIGEST_NONE);
+	assert_int_equal(config.data_digest, ISCSI_DIGEST_NONE);
 	assert_true(config.enabled);
 	assert_string_equal(config.chap_file, "");
 	assert_null(initiator_name_fault(config.initiator));
 	assert_string_equal(config.initiator + strlen(config.initiator) - 3, ":v0");
+}
+
+/* Where yes let a target decline. */
+static void
+test_digests_of_files_of_0_1_0_are_understood(void **state)
+{
+	static const char text[] = "[volume]\nuuid=3f0c9a52-7d14-4f0e-9a6b-2d9a1c7e5b10\n"
+				   "member=a/iqn.x:a/0\nmember=b/iqn.x:b/0\n"
+				   "header_digest = yes\ndata_digest = no\n";
+	struct volume_config config;
+	struct fault fault;
+
+	assert_int_equal(parse(text, strlen(text), &config, &fault), 0);
+	assert_int_equal(config.header_digest, ISCSI_DIGEST_PREFERRED);
+	assert_int_equal(config.data_digest, ISCSI_DIGEST_NONE);
 }
 
 /* good[] with `from` replaced by `to` must be refused, and the reason must hold `named`. */
@@ -229,7 +245,11 @@ test_faults_are_refused_with_file_line_key_and_remedy(void **state)
 	refused("assembly_wait = 3s", "assembly_wait = 2h", "assembly_wait");
 	refused("/etc/iraid/secrets/v0", "secrets/v0",
 		"FILE:12: chap_file: \"secrets/v0\" is not an absolute path");
-	refused("enabled = no", "header_digest = 2", "header_digest");
+	refused("enabled = no", "header_digest = 2",
+		"FILE:13: header_digest: \"2\" is none of none, preferred and required; "
+		"write none, preferred or required");
+	refused("enabled = no", "data_digest = crc32c",
+		"FILE:13: data_digest: \"crc32c\" is none of none, preferred and required");
 	refused("enabled = no", "log = sometimes",
 		"FILE:13: log: \"sometimes\" is none of off, degraded and always; "
 		"write off, degraded or always");
@@ -515,8 +535,9 @@ test_what_is_written_reads_back_and_is_roots_alone(void **state)
 	config.sync_rate_max = SYNC_RATE_MOST;
 	config.hedge_milliseconds = 0;
 	config.error_limit = 7;
-	config.header_digest = true;
 	config.redirects = REDIRECTS_NO;
+	config.header_digest = ISCSI_DIGEST_REQUIRED;
+	config.data_digest = ISCSI_DIGEST_PREFERRED;
 	config.log = LOG_MODE_OFF;
 	assert_int_equal(volume_config_write(&config, &fault), 0);
 	assert_int_equal(volume_config_read("v0", &again, &fault), 0);
@@ -524,8 +545,9 @@ test_what_is_written_reads_back_and_is_roots_alone(void **state)
 	assert_true(again.sync_rate_min == 3ull << 32 && again.sync_rate_max == SYNC_RATE_MOST);
 	assert_int_equal(again.hedge_milliseconds, 0);
 	assert_int_equal(again.error_limit, 7);
-	assert_true(again.header_digest);
 	assert_int_equal(again.redirects, REDIRECTS_NO);
+	assert_int_equal(again.header_digest, ISCSI_DIGEST_REQUIRED);
+	assert_int_equal(again.data_digest, ISCSI_DIGEST_PREFERRED);
 	assert_int_equal(again.log, LOG_MODE_OFF);
 	assert_int_equal(volume_config_delete("v0", &fault), 0);
 	assert_int_equal(volume_config_delete("v0", &fault), -ENOENT);
@@ -748,6 +770,7 @@ main(void)
 		cmocka_unit_test(test_every_key_is_read_and_comments_are_passed_over),
 		cmocka_unit_test(test_the_sample_that_is_shipped_is_accepted),
 		cmocka_unit_test(test_what_is_left_out_gets_its_default),
+		cmocka_unit_test(test_digests_of_files_of_0_1_0_are_understood),
 		cmocka_unit_test(test_faults_are_refused_with_file_line_key_and_remedy),
 		cmocka_unit_test(test_the_write_log_is_off_degraded_or_always),
 		cmocka_unit_test(test_a_file_with_a_nul_is_refused),

@@ -340,7 +340,8 @@ start(void)
 
 	hostile_credentials(&options.credentials, wanted & 1);
 	options.reservation_key = wanted & 2 ? KEY : 0;
-	options.header_digest = wanted & 4;
+	options.digests.header = wanted & 4 ? ISCSI_DIGEST_PREFERRED : ISCSI_DIGEST_NONE;
+	options.digests.data = wanted & 64 ? ISCSI_DIGEST_PREFERRED : ISCSI_DIGEST_NONE;
 	options.more_portals_count = wanted & 8 ? 1 : 0;
 	options.take_over_ms = wanted & 16 ? 10000 : 0;
 	hostile.holder_key = wanted & 32 ? 77 : 0;

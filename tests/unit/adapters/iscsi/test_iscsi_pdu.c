@@ -192,9 +192,12 @@ static void
 test_keys_of_a_login_are_taken_where_they_make_sense(void **state)
 {
 	static const char keys[] =
-		"InitialR2T=No\0ImmediateData=No\0FirstBurstLength=8192\0MaxBurstLength=1048576\0MaxRecvDataSegmentLength=0x4000\0HeaderDigest=CRC32C\0DataDigest=None\0TargetPortalGroupTag=3";
+		"InitialR2T=No\0ImmediateData=No\0FirstBurstLength=8192\0MaxBurstLength="
+		"1048576\0MaxRecvDataSegmentLength=0x4000\0HeaderDigest=CRC32C\0DataDigest="
+		"None\0TargetPortalGroupTag=3";
 	static const char odd[] = "InitialR2T=\0ImmediateData=\0FirstBurstLength=0\0MaxBurstLength="
-				  "-1\0MaxRecvDataSegmentLength=9x\0HeaderDigest=Reject\0TargetPortalGroupTag=x\0=\0\0InitialR2T";
+				  "-1\0MaxRecvDataSegmentLength=9x\0HeaderDigest="
+				  "Reject\0TargetPortalGroupTag=x\0=\0\0InitialR2T";
 	struct iscsi_negotiated negotiated, *agreed = &negotiated;
 
 	iscsi_negotiated_defaults(agreed);
@@ -215,6 +218,29 @@ test_keys_of_a_login_are_taken_where_they_make_sense(void **state)
 	assert_int_equal(agreed->portal_group, 3);
 }
 
+static bool
+is_odd(const char *keys, size_t bytes)
+{
+	struct iscsi_negotiated agreed;
+
+	iscsi_negotiated_defaults(&agreed);
+	iscsi_login_keys(keys, bytes, &agreed);
+	assert_false(agreed.header_digest || agreed.data_digest);
+	return agreed.odd_digest;
+}
+#define IS_ODD(text) is_odd(text, sizeof(text))
+
+static void
+test_digests_that_nobody_offers_are_noted(void **state)
+{
+	assert_false(IS_ODD("HeaderDigest=None\0DataDigest=Reject"));
+	assert_false(IS_ODD("HeaderDigest=NotUnderstood\0DataDigest=Irrelevant"));
+	assert_true(IS_ODD("HeaderDigest=crc32c"));
+	assert_true(IS_ODD("DataDigest=CRC32C,None"));
+	assert_true(IS_ODD("DataDigest="));
+	assert_true(IS_ODD("DataDigest=X\0DataDigest=None")); /* also when it thinks better of it */
+}
+
 int
 main(void)
 {
@@ -228,6 +254,7 @@ main(void)
 		cmocka_unit_test(test_serial_numbers_wrap),
 		cmocka_unit_test(test_padding_goes_to_four),
 		cmocka_unit_test(test_keys_of_a_login_are_taken_where_they_make_sense),
+		cmocka_unit_test(test_digests_that_nobody_offers_are_noted),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -195,7 +195,7 @@ def test_without_rates_nothing_is_made_up():
         ({"max_burst_bytes": 131072}, "max-burst", "warning", {"MaxBurstLength": "1048576"}),
         ({"window_commands": 16}, "depth", "warning", {"depth": "128"}),
         ({"window_commands": 47}, "depth", "warning", {"depth": "128"}),
-        ({"data_digest": True}, "data-digest", "note", {"DataDigest": "None"}),
+        ({"data_digest": True}, "data-digest", "note", {}),
         ({"header_digest": True}, "header-digest", "note", {}),
         ({"read_bytes_max": 65536}, "transfer", "note", {}),
         ({"tcp": {"retransmits": 200}}, "loss", "warning", {}),
