@@ -26,6 +26,7 @@ examples:
   scripts/soak --minutes 60 --resume /var/tmp/soak.json
   scripts/soak --minutes 5 --native --seed 7
   scripts/soak --minutes 30 --level 6 --log always
+  scripts/soak --minutes 60 --hostile
 """
 
 
@@ -45,6 +46,12 @@ def parse(words: list[str]) -> argparse.Namespace:
     add("--level", type=int, choices=tuple(MEMBERS), default=5, help="level of the volume (default 5)")
     add("--log", choices=LOGS, default=LOGS[0], help=f"write log of the volume, levels 5 and 6 (default {LOGS[0]})")
     add("--resume", type=Path, metavar="FILE", help="add this run to those in FILE, which is made if absent")
+    add(
+        "--hostile",
+        action="store_true",
+        help="in the lab: also aborts, resets of the LUN, storms of logins, commands of nonsense, targets that lie; "
+        "the gateway is not killed, and its memory is watched",
+    )
     where = parser.add_mutually_exclusive_group()
     where.add_argument("--lab", action="store_true", help="in a kernel with LIO, by scripts/lab (default)")
     where.add_argument(
@@ -62,6 +69,8 @@ def parse(words: list[str]) -> argparse.Namespace:
         parser.error(f"--log {given.log}: level {given.level} has no write log; leave it out, or take level 5 or 6")
     if given.resume and not given.resume.resolve().parent.is_dir():
         parser.error(f"--resume {given.resume}: its directory is not there; make it first")
+    if given.native and given.hostile:
+        parser.error("--hostile needs LIO, which --native is without; leave one of them out")
     if given.native and os.geteuid() != 0:
         parser.error("--native starts targets, which only root may; run it as root, or with --lab")
     return given
@@ -122,9 +131,12 @@ def main(words: list[str]) -> int:
         return 1
     seed = given.seed if given.seed is not None else random.SystemRandom().randrange(1 << 32)
     where = "native" if given.native else "lab"
-    run = Run(time.strftime("%Y-%m-%d %H:%M"), commit(), seed, where, level=given.level, log=given.log)
+    run = Run(
+        time.strftime("%Y-%m-%d %H:%M"), commit(), seed, where, level=given.level, log=given.log, hostile=given.hostile
+    )
     folder = Path(tempfile.mkdtemp(prefix="iraid-soak-"))
-    stage = [f"{given.minutes:g}", str(seed), run.commit, run.date, str(run.level), run.log, str(folder / RESULT)]
+    kind = "hostile" if run.hostile else "peaceful"
+    stage = [f"{given.minutes:g}", str(seed), run.commit, run.date, str(run.level), run.log, kind, str(folder / RESULT)]
     status = run_stage((native_words if given.native else lab_words)(given, folder, stage))
     run = outcome(folder, run, status)
     runs = [*earlier, run]

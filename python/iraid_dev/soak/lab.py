@@ -1,6 +1,6 @@
 """The soak's stage inside the lab: targets behind links, tcmu-runner, LIO, open-iscsi, fio and the prober.
 
-Started by cli.py as a program, with MINUTES SEED COMMIT DATE LEVEL RESULT
+Started by cli.py as a program, with MINUTES SEED COMMIT DATE LEVEL LOG HOSTILE RESULT
 """
 
 from __future__ import annotations
@@ -245,11 +245,19 @@ class LabStage:
         return True
 
 
+def stage(run: Run) -> LabStage:
+    if run.hostile:
+        from .hostile import HostileStage  # which is made of this one
+
+        return HostileStage(run)
+    return LabStage(run)
+
+
 def main(words: list[str]) -> int:
-    minutes, seed, commit, date, level, log, result = words
-    run = Run(date, commit, int(seed), "lab", level=int(level), log=log)
-    say(f"soak: {minutes} minutes in the lab, level {level}, log = {log}, commit {commit}, seed {seed}")
-    return 0 if drive(lambda: LabStage(run), run, float(minutes), Path(result)) else 1
+    minutes, seed, commit, date, level, log, hostile, result = words
+    run = Run(date, commit, int(seed), "lab", level=int(level), log=log, hostile=hostile == "hostile")
+    say(f"soak: {minutes} minutes in the lab, level {level}, log = {log}, {hostile}, commit {commit}, seed {seed}")
+    return 0 if drive(lambda: stage(run), run, float(minutes), Path(result)) else 1
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """The soak's stage without a kernel: targets on loopback, the volume served by nbdkit, libnbd's load with its
 shadow copy (python/iraid_dev/stack/shadow.py).  Quicker than the lab, and without links that could be cut.
 
-Started by cli.py as a program, with MINUTES SEED COMMIT DATE LEVEL RESULT FOLDER
+Started by cli.py as a program, with MINUTES SEED COMMIT DATE LEVEL LOG peaceful RESULT FOLDER
 """
 
 from __future__ import annotations
@@ -220,7 +220,7 @@ class NativeStage:
 
 
 def main(words: list[str]) -> int:
-    minutes, seed, commit, date, level, log, result, folder = words
+    minutes, seed, commit, date, level, log, _, result, folder = words
     run = Run(date, commit, int(seed), "native", level=int(level), log=log)
     say(f"soak: {minutes} minutes without a kernel, level {level}, log = {log}, commit {commit}, seed {seed}")
     good = drive(lambda: NativeStage(Path(folder), run), run, float(minutes), Path(result))

@@ -1,7 +1,8 @@
 """What soak runs found out: one JSON file per run, or one that goes on over several (--resume).
 
 {"runs": [{"date", "commit", "seed", "where", "level", "log", "seconds", "verified_bytes", "written_bytes",
-           "faults": {"member killed": {"times", "longest_seconds"}}, "errors": [...], "ended": true}]}
+           "faults": {"member killed": {"times", "longest_seconds"}}, "errors": [...], "ended": true,
+           "hostile", "memory": [bytes after each fault], "notes": [...]}]}
 """
 
 from __future__ import annotations
@@ -36,6 +37,9 @@ class Run:
     ended: bool = False  # by itself, not by a crash of the soak
     level: int = 5
     log: str = "degraded"
+    hostile: bool = False
+    memory: list[int] = field(default_factory=list)  # the runner's resident bytes, after each fault
+    notes: list[str] = field(default_factory=list)  # for the table
 
     @property
     def good(self) -> bool:
@@ -66,6 +70,15 @@ def write(path: Path, runs: list[Run]) -> None:
     os.replace(new, path)
 
 
+def memory_notes(memory: list[int]) -> list[str]:
+    """Means of quarters: the first has what a process takes once."""
+    if len(memory) < 4:
+        return []
+    quarter = len(memory) // 4
+    means = [sum(memory[n * quarter : (n + 1) * quarter]) / quarter / (1 << 20) for n in range(4)]
+    return ["the runner's memory, MiB, quarter by quarter: " + ", ".join(f"{mean:.1f}" for mean in means)]
+
+
 def table(runs: list[Run]) -> str:
     """Over all runs."""
     faults: dict[str, Row] = {}
@@ -86,6 +99,7 @@ def table(runs: list[Run]) -> str:
             f"{run.date}  commit {run.commit}  seed {run.seed}  {run.where}  "
             f"level {run.level}  log {run.log}  {run.seconds / 60:.1f} min  {state}"
         )
+        lines += [f"  {note}" for note in (*run.notes, *memory_notes(run.memory))]
     lines.append(
         f"together: {sum(run.seconds for run in runs) / 3600:.2f} hours, "
         f"{sum(run.written_bytes for run in runs) / 1e9:.2f} GB written, "

@@ -1,0 +1,147 @@
+"""The lab's soak with initiators and targets that mean harm: what they do comes beside the faults of members.
+
+One runner lives through all of it, so that its memory can be watched: the gateway is not killed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+from iraid_dev.stack.gateway import Volume, iraid
+from iraid_dev.stack.raw_initiator import Lost, RawInitiator
+from iraid_dev.stack.tools import attempt, wait_for
+
+from .aborts import Aborts, Broken, Counts
+from .driver import Wrong
+from .lab import LabStage
+from .report import Run
+
+HARMFUL = "iqn.2026-01.org.iraid.test:harmful"
+LOGINS = 200
+NONSENSE = 300
+FIRST_BLOCK = (16 << 20) // 4096  # behind fio's part
+# Opcodes that carry no data to where others write; what follows the opcode is drawn.
+OPCODES = (0x00, 0x03, 0x12, 0x1A, 0x1B, 0x25, 0x2F, 0x35, 0x37, 0x4D, 0x5A, 0x5E, 0x84, 0x88, 0x8F, 0x91, 0x9E, 0xA0,
+           0xA3, 0xA8, 0xB7, 0xC0, 0xD5, 0xFF)  # fmt: skip
+
+
+class HostileStage(LabStage):
+    def __init__(self, run: Run) -> None:
+        self.run, self.answers, self.attempts = run, Counts(), {"logins": 0, "nonsense": 0, "lies": 0}
+        super().__init__(run)
+        kills = ("gateway killed", "gateway killed without a member")
+        self.faults = {name: fault for name, fault in self.faults.items() if name not in kills}
+        self.faults |= {
+            "commands aborted, LUN reset": (6, self.aborts), "LUN reset by sg_reset": (3, self.resets),
+            "storm of logins": (3, self.logins), "commands of nonsense": (3, self.nonsense),
+            "member's target lies": (4, self.lies),
+        }  # fmt: skip
+
+    def _set_up(self) -> None:
+        super()._set_up()
+        self._admit(self.volume)
+        host, port = self.volume.portal.rsplit(":", 1)
+        self.place = (host, int(port))
+
+    @staticmethod
+    def _admit(volume: Volume) -> None:
+        iraid("export", volume.name, "--iqn", volume.iqn, "--portal", volume.portal, "--acl", HARMFUL, "--no-chap")
+
+    def settle(self) -> None:
+        super().settle()
+        self.run.memory.append(resident_bytes(self.gateway.runner.process.pid))
+
+    def close(self, good: bool = False) -> None:
+        answers = getattr(self, "answers", None)
+        if answers is not None and answers.commands:
+            self.run.notes = [
+                f"aborts and resets: {answers.line() if good else answers}",
+                ", ".join(f"{number} {what}" for what, number in self.attempts.items()),
+            ]
+        super().close(good)
+
+    def _session(self) -> RawInitiator:
+        return RawInitiator(*self.place, HARMFUL, self.volume.iqn)
+
+    # What they do
+
+    def aborts(self, chance: random.Random) -> None:
+        try:
+            load = Aborts(self._session, FIRST_BLOCK, chance)
+            load.counts = self.answers
+            load.run(chance.uniform(5, 20))
+        except (Broken, Lost) as error:
+            raise Wrong(f"aborts: {error}") from None
+        self.check()
+
+    def resets(self, chance: random.Random) -> None:
+        for _ in range(chance.randint(1, 5)):
+            attempt("sg_reset", "-d", self.volume.disk.path, seconds=60)
+            self.wait_probes()
+
+    def logins(self, chance: random.Random) -> None:
+        """Whole ones, half ones, and bytes that are none; at most a few beside each other."""
+        for _ in range(LOGINS):
+            self.attempts["logins"] += 1
+            kind = chance.randrange(3)
+            with contextlib.suppress(OSError, Lost):
+                if kind == 0:
+                    with self._session():
+                        pass
+                    continue
+                with socket.create_connection(self.place, timeout=5) as connection:
+                    connection.sendall(
+                        bytes([0x43, 0x87]) + bytes(46) if kind == 1 else chance.randbytes(chance.randrange(1, 300))
+                    )
+        self.wait_probes()
+
+    def nonsense(self, chance: random.Random) -> None:
+        session = None
+        for _ in range(NONSENSE):
+            self.attempts["nonsense"] += 1
+            cdb = bytes([chance.choice(OPCODES)]) + chance.randbytes(15)
+            if cdb[0] == 0x5E or cdb[0] == 0xA3:  # asked only: they change nothing
+                cdb = cdb[:1] + bytes([cdb[1] & 0x1F]) + cdb[2:]
+            try:
+                session = session or self._session()
+                tag = session.command(cdb, reads=chance.choice((0, 4, 36, 252, 4096, 65536)))
+                while session.receive().tag != tag:
+                    pass
+            except Lost:  # LIO ends sessions for some of it
+                session = None
+            except TimeoutError:
+                raise Wrong(f"the command {cdb.hex()} was never answered") from None
+        if session is not None:
+            session.socket.close()
+        self.wait_probes()
+
+    def lies(self, chance: random.Random) -> None:
+        """Somebody else is at a member's address for a while."""
+        number = chance.choice(self.roles)
+        address, _, port = self.farm.portal(number).rpartition(":")
+        self.farm.kill(number)
+        words = [sys.executable, "-m", "iraid_dev.stack.lying_target", address, port, str(chance.randrange(1 << 32))]
+        liar = subprocess.Popen(
+            [*self.farm.targets[number].options.prefix, *words],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        try:
+            wait_for(lambda: liar.stdout.readline() or liar.poll() is not None, "a target that lies")
+            self.last(chance, 5, 20)
+        finally:
+            taken, _ = liar.communicate(timeout=30)
+        self.attempts["lies"] += int(taken or 0)
+        self.farm.restart(number)
+
+
+def resident_bytes(process: int) -> int:
+    """VmRSS."""
+    for line in Path(f"/proc/{process}/status").read_text().splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1]) << 10
+    raise Wrong(f"process {process}, the runner, has ended")
