@@ -252,6 +252,55 @@ def test_a_member_that_asks_no_more_for_chap_stays_out(
         assert SECRET not in text and TARGET_SECRET not in text
 
 
+NEW_SECRET = "new secret of joe"
+FORMER_TAKEN = "takes the former user and secret"
+
+
+def break_session(volume, farm: TargetFarm, number: int) -> None:
+    """It ends, and the member comes back by a login of its own."""
+    farm.kill(number)
+    volume.wait_status(lambda status: status["members"][number]["link"] != "open", "the session to break")
+    farm.restart(number)
+
+
+def is_open(number: int):
+    return lambda status: status["members"][number]["link"] == "open"
+
+
+def test_a_new_secret_costs_no_member_whichever_side_has_it_first(
+    gateway: Gateway, make_farm: Callable[..., TargetFarm], secrets
+) -> None:
+    """The gateway first, as sessions break before the targets have it; then the targets, one by one."""
+    farm = make_farm(3, chap=(USER, SECRET))
+    chap_file = secrets(ONE_WAY)
+    gateway.create("v0", farm.members(), 5, "64K", "--chap-file", chap_file)
+    gateway.must("stop", "v0")
+    with gateway.serve("v0") as volume:
+        disk = volume.connect()
+        disk.pwrite(b"1" * 65536, 0)
+        secrets(f"{USER}\n{NEW_SECRET}\n")
+        gateway.must("config", "reload", "v0", "--socket", volume.control)
+        assert all(is_open(number)(volume.status()) for number in range(3))
+
+        break_session(volume, farm, 0)
+        volume.wait_status(is_open(0), "the member to be back by the former secret")
+        assert FORMER_TAKEN in gateway.logs()
+
+        farm.change_chap(0, USER, NEW_SECRET)
+        break_session(volume, farm, 0)
+        volume.wait_status(is_open(0), "the member to be back by the new secret")
+
+        farm.change_chap(0, USER, SECRET)  # it was forgotten, since the new one had been taken
+        break_session(volume, farm, 0)
+        volume.wait_status(
+            lambda status: "authentication failed" in str(status["members"][0]), "the former secret to be of no use"
+        )
+        disk.pwrite(b"2" * 65536, 0)
+        assert disk.pread(65536, 0) == b"2" * 65536
+        for secret in (SECRET, NEW_SECRET):
+            assert secret not in gateway.logs() + str(volume.status())
+
+
 def test_create_and_examine_name_the_member_that_asks_for_no_chap(
     gateway: Gateway, make_farm: Callable[..., TargetFarm], secrets
 ) -> None:

@@ -429,6 +429,9 @@ backend_iscsi_adjust(struct backend *backend, const struct backend_iscsi_options
 	member->options.deadline_ms = options->deadline_ms;
 	member->options.connect_ms = options->connect_ms;
 	member->options.digests = options->digests;
+	former_keep(&member->former, &member->options.credentials, &options->credentials,
+		    reactor_now_ms(member->reactor));
+	member->former.credentials.redirects = options->credentials.redirects;
 	member->options.credentials = options->credentials;
 	memcpy(member->options.more_portals, options->more_portals, sizeof(options->more_portals));
 	member->options.more_portals_count = options->more_portals_count;
@@ -450,5 +453,6 @@ backend_iscsi_destroy(struct backend *backend)
 	else
 		free(member->wake);
 	explicit_bzero(&member->options.credentials, sizeof(member->options.credentials));
+	former_forget(&member->former);
 	free(member);
 }

@@ -32,7 +32,7 @@ struct backend *
 backend_iscsi_create(struct reactor *reactor, const struct backend_iscsi_options *options);
 /* Take over deadlines, further portals, credentials and digests of *options, and nothing else
  * of it.  The session that is there stays: deadlines hold at once, the others from the next login
- * on.  On the reactor's thread.
+ * on; the former credentials for the time in former.h.  On the reactor's thread.
  */
 void backend_iscsi_adjust(struct backend *backend, const struct backend_iscsi_options *options);
 void backend_iscsi_end_take_over(struct backend *backend); /* the volume is up */

@@ -19,6 +19,7 @@
 #define IRAID_BACKEND_INTERNAL_H
 
 #include "backend.h"
+#include "former.h"
 #include "adapters/iscsi/connection.h"
 #include "adapters/iscsi/login.h"
 #include "adapters/base/resolver.h"
@@ -151,6 +152,7 @@ struct iscsi_member {
 	enum session_state state;
 	struct session_facts facts;
 	struct iscsi_login login;
+	struct former former;		     /* what the CHAP file had before */
 	struct iscsi_connection *connection; /* from the login's end on */
 	int fd;				     /* the connection's, or still our own; -1: none */
 	uint32_t fd_events;		     /* as watched */

@@ -134,14 +134,44 @@ login_failed(struct iscsi_member *member)
 	}
 }
 
+/* The target may not have the new secret yet, or not any more the former one. */
+static bool
+lacks_proof(const struct iscsi_member *member)
+{
+	return member->login.failure == LOGIN_AUTHENTICATION ||
+	       member->login.failure == LOGIN_NOT_PROVEN;
+}
+
 void
 session_login_served(struct iscsi_member *member)
 {
 	if (member->login.outcome == LOGIN_UNDER_WAY)
 		return;
 	note_step(member, SCSI_STATUS_GOOD);
-	if (member->login.outcome == LOGIN_FAILED)
+	if (member->login.outcome == LOGIN_FAILED &&
+	    !(lacks_proof(member) && former_try(&member->former, member->now_ms)))
 		login_failed(member);
+}
+
+/* Which of the two the target took. */
+static void
+settle_secret(struct iscsi_member *member)
+{
+	const uint64_t until_ms = member->former.until_ms;
+	const uint64_t left_ms = until_ms > member->now_ms ? until_ms - member->now_ms : 0;
+
+	if (member->former.trying) {
+		log_line(LOG_WARNING,
+			 "member %s: the target takes the former user and secret of the CHAP "
+			 "file, not those that it has now: change them on the target, too; the "
+			 "former ones are tried for %u minutes more",
+			 member->label, (unsigned int)(left_ms / 60000));
+		return;
+	}
+	if (until_ms != 0)
+		log_line(LOG_NOTICE, "member %s: the target takes the new secret of the CHAP file",
+			 member->label);
+	former_forget(&member->former);
 }
 
 void
@@ -230,7 +260,8 @@ enter_login(struct iscsi_member *member)
 	const struct backend_iscsi_options *options = &member->options;
 	struct iscsi_login_request request = {
 		.iqn = options->address.iqn,
-		.credentials = &options->credentials,
+		.credentials =
+			member->former.trying ? &member->former.credentials : &options->credentials,
 		.digests = options->digests,
 	};
 
@@ -255,6 +286,7 @@ take_over(struct iscsi_member *member)
 		return false;
 	}
 	member->fd = fd;
+	settle_secret(member);
 	watch_start(member);
 	return true;
 }
@@ -470,6 +502,10 @@ step(struct iscsi_member *member)
 		redirect(member);
 		return;
 	}
+	if (member->state == SESSION_LOGIN && member->login.outcome == LOGIN_FAILED) {
+		enter(member, SESSION_CONNECT); /* again, by the former secret */
+		return;
+	}
 	if (member->state == SESSION_LOGIN && !take_over(member))
 		return;
 	outcome = session_absorb(member);
@@ -508,6 +544,7 @@ session_start(struct iscsi_member *member)
 	inspect_start(&member->inspection, member->options.address.lun, false);
 	member->connect_deadline_ms = member->now_ms + member->options.connect_ms;
 	member->redirects = 0;
+	member->former.trying = false;
 	member->reserved = false;
 	member->leaving = false;
 	member->refusals = 0;

@@ -217,6 +217,11 @@ class TargetFarm:
         target.options = dataclasses.replace(target.options, chap=(user, secret))
         self._apply_chap(target)
 
+    def change_chap(self, number: int, user: str, secret: str) -> None:
+        """After a restart logins need this user and secret."""
+        target = self.targets[number]
+        target.options = dataclasses.replace(target.options, chap=(user, secret))
+
     def forget_chap(self, number: int) -> None:
         """After a restart logins are asked for nothing."""
         target = self.targets[number]
