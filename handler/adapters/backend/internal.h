@@ -246,6 +246,10 @@ void session_keep_alive(struct iscsi_member *member);
 
 const char *session_step_name(const struct iscsi_member *member); /* what is under way */
 
+/* login_end.c: a login has failed; if nothing is broken then, it is to be tried again */
+void login_refused(struct iscsi_member *member);
+void login_accepted(struct iscsi_member *member);
+
 /* answers.c: the outcome of the state's command, why a bad one is, in member->final */
 enum session_outcome session_absorb(struct iscsi_member *member);
 
