@@ -100,6 +100,7 @@ def member(index: int, **changes: Any) -> dict[str, Any]:
         "written_bytes": 7 << 30,
         "errors": 0,
         "medium_errors": 0,
+        "digest_errors": 0,
         "medium_repaired": 0,
         "latency_ms": 1,
         **changes,

@@ -139,6 +139,8 @@ struct backend {
 	 * counts before closed() or opened().
 	 */
 	uint32_t writes_lost;
+	/* How often bytes came or arrived damaged, as digests said; for status only. */
+	uint64_t digest_errors;
 	const char *label; /* "10.0.0.1:3260/iqn.../0", for messages; never a secret */
 };
 

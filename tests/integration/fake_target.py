@@ -52,11 +52,13 @@ class Reply:
     skipped_sequence: int = 0  # this many DataSN before the last chunk
     tag_flip: int = 0  # on the last chunk
     extra: bytes = b""  # more than was asked for
-    wrong_data_digest: bool = False
+    wrong_data_digest: bool = False  # of the first one
     wrong_header_digest: bool = False
+    rejected: int | None = None  # opcode of what had a wrong data digest: a Reject goes before the answer
     cut_off_bytes: int | None = None  # of the answer, then the connection ends
     residual: tuple[int, int] | None = None  # flags (OVERFLOW, UNDERFLOW) and bytes, whatever is true
     status_apart: bool = False  # in a PDU of its own, not in the last Data-In
+    then: Reply | None = None  # the status, apart, that comes behind the data
     places: tuple[tuple[int, int], ...] = ()  # offset and length of each Data-In, instead of chunks
 
 
@@ -359,8 +361,8 @@ class Connection:
         header = self._header(0x20, FINAL, NO_TAG)
         self.send(header[:20] + struct.pack(">I", self.target.pings_sent) + header[24:])
 
-    def reject(self) -> None:
-        self.send(self._header(0x3F, FINAL, NO_TAG, byte2=4), bytes(48))
+    def reject(self, *, reason: int = 4, rejected: bytes = bytes(48)) -> None:
+        self.send(self._header(0x3F, FINAL, NO_TAG, byte2=reason), rejected)
         self.stat_sn += 1
 
     def ask_for_logout(self) -> None:
@@ -479,6 +481,8 @@ class Connection:
             data = self._all_of_write(tag, expected, data, unsolicited=not header[1] & FINAL)
         command = Command(header[32:48], data, expected)
         reply = self.target.answer(command)
+        if reply.rejected is not None:
+            self.reject(reason=2, rejected=bytes([reply.rejected]) + header[1:])
         if reply.silent:
             return
         if header[1] & 0x40 and reply.status == GOOD_STATUS and reply.response == 0:
@@ -492,7 +496,8 @@ class Connection:
     def _status(self, tag: int, reply: Reply, missing: int, data: bytes = b"") -> None:
         flags, residual = reply.residual or (UNDERFLOW if missing else 0, missing)
         header = self._header(0x21, FINAL | flags, tag, byte2=reply.response, byte3=reply.status)
-        self.send(header[:44] + struct.pack(">I", residual), data)
+        with self.lock:
+            self.peer.sendall(self.encode(header[:44] + struct.pack(">I", residual), data, reply if data else None))
         self.stat_sn += 1
 
     def _data_out(self, tag: int) -> tuple[bytes, bytes]:
@@ -568,7 +573,8 @@ class Connection:
             header = self._header(0x25, flags | (FINAL if last else 0), tag ^ (reply.tag_flip if last else 0))
             sequence = number + (reply.skipped_sequence if last else 0)
             place = struct.pack(">III", sequence, at, residual)
-            out = self.encode(header[:36] + place, data[at : at + length], reply)
+            marked = reply if number == 0 or not reply.wrong_data_digest else None
+            out = self.encode(header[:36] + place, data[at : at + length], marked)
             if reply.cut_off_bytes is not None:
                 self.peer.sendall(out[: reply.cut_off_bytes])
                 raise EOFError
@@ -578,7 +584,9 @@ class Connection:
                 reply.go_on.wait()
                 out = out[half:]
             self.peer.sendall(out)
-        if reply.status_apart:
+        if reply.then is not None:
+            self._status(tag, reply.then, missing, struct.pack(">H", len(reply.then.sense)) + reply.then.sense)
+        elif reply.status_apart:
             self._status(tag, reply, missing)
         else:
             self.stat_sn += 1

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
+import fake_target as fake
 import pytest
 from backend_probe import pattern, result
-from fake_target import FakeTarget, LoginAnswer
+from fake_target import DATA_OUT, FakeTarget, LoginAnswer, sense
 
 pytestmark = pytest.mark.timeout(120)
+ENODATA, ENOTCONN = -61, -107
+CRC = {"HeaderDigest": "CRC32C", "DataDigest": "CRC32C"}
 WORDS = {"none": "None", "preferred": "CRC32C,None", "required": "CRC32C"}
 
 
@@ -75,3 +79,116 @@ def test_each_of_the_two_can_be_required_alone(start, alone) -> None:
     with Answering("None") as target:
         closed = start(target.member, f"{alone}=required").ask("open")
         assert closed.startswith("closed EACCES ") and f"{alone} is required" in closed, closed
+
+
+# One command
+
+
+def damaged(start, reply: fake.Reply, times: int, wanted: Callable[[fake.Command], bool]):
+    """A target whose first so many answers to the wanted commands are this one, and an open session with it."""
+    target = FakeTarget(keys=CRC)
+    left = iter(range(times))
+    target.rules.append(lambda command: reply if wanted(command) and next(left, None) is not None else None)
+    target.disk[:65536] = pattern(0, 65536, 1)
+    return target, start(target.member, *options("required"))
+
+
+def reads(command: fake.Command) -> bool:
+    return command.is_read
+
+
+def writes(command: fake.Command) -> bool:
+    return command.is_write
+
+
+WRONG = bytes(65536)
+
+
+@pytest.mark.parametrize("chunk", [512, 4096, 65536], ids=["many small ones", "in the buffer", "straight to memory"])
+@pytest.mark.parametrize("apart", [False, True], ids=["status with the data", "status apart"])
+def test_damaged_data_is_read_again_and_never_taken(start, chunk, apart) -> None:
+    length = min(65536, 8 * chunk)
+    reply = fake.Reply(data=WRONG[:length], chunk_bytes=chunk, status_apart=apart)
+    target, probe = damaged(start, fake.Reply(**{**vars(reply), "wrong_data_digest": True}), 1, reads)
+    with target:
+        probe.open()
+        target.commands.clear()
+        assert probe.ask(f"read 0 {length} 1 iov=3") == f"read 0 {length} 0 same"
+        assert len(target.data_commands()) == 2
+        assert probe.ask("read 0 4096 1") == "read 0 4096 0 same"  # by the same session
+        assert len(target.connections) == 1
+
+
+def test_a_command_that_is_always_damaged_ends_the_session_and_fails_nothing_for_good(start) -> None:
+    target, probe = damaged(start, fake.Reply(data=WRONG[:4096], wrong_data_digest=True), 4, reads)
+    with target:
+        probe.open()
+        probe.say("read 0 4096 1")
+        assert result(probe.line()) == ENOTCONN
+        closed = probe.line()
+        assert closed.startswith("closed EPROTO ") and "a wrong digest 4 times" in closed, closed
+        probe.open()
+        assert probe.ask("read 0 4096 1") == "read 0 4096 0 same"
+
+
+def test_sixteen_wrong_digests_end_the_session(start) -> None:
+    target, probe = damaged(start, fake.Reply(data=WRONG[:4096], wrong_data_digest=True), 0, reads)
+    with target:
+        times = iter(range(40))
+        target.rules.append(
+            lambda command: (
+                fake.Reply(data=WRONG[:4096], wrong_data_digest=True)
+                if command.is_read and next(times, 1) % 2 == 0
+                else None
+            )
+        )
+        probe.open()
+        lines = [probe.ask("read 0 4096 1") for _ in range(15)]
+        assert set(lines) == {"read 0 4096 0 same"}
+        assert result(probe.ask("read 0 4096 1")) == ENOTCONN
+        assert "16 wrong digests in one session" in probe.line()
+
+
+def test_what_else_the_target_says_of_damaged_data_counts_more(start) -> None:
+    """A medium error is no digest's affair, and a failure of before is told once only."""
+    for said, error in ((sense(3, 0x1100), ENODATA), (sense(4, 0x4400, response_code=0x71), ENOTCONN)):
+        reply = fake.Reply(data=WRONG[:4096], wrong_data_digest=True, status_apart=True, then=said)
+        target, probe = damaged(start, reply, 1, reads)
+        with target:
+            probe.open()
+            assert result(probe.ask("read 0 4096 1")) == error
+
+
+def test_damaged_sense_data_ends_the_session(start) -> None:
+    """It may have said what a target says once: that a cache was lost."""
+    reply = fake.Reply(**{**vars(sense(6, 0x2901)), "wrong_data_digest": True})
+    target, probe = damaged(start, reply, 1, writes)
+    with target:
+        probe.open()
+        probe.say("write 0 4096 1")
+        assert result(probe.line()) == ENOTCONN
+        assert "wrong digest" in probe.line()
+
+
+@pytest.mark.parametrize("reply", [sense(0xB, 0x4705), fake.Reply()], ids=["told", "GOOD all the same"])
+def test_data_that_arrived_damaged_is_sent_again(start, reply) -> None:
+    """The target rejects a Data-Out; a GOOD behind that is not believed."""
+    target, probe = damaged(start, fake.Reply(**{**vars(reply), "rejected": DATA_OUT}), 1, writes)
+    with target:
+        probe.open()
+        target.commands.clear()
+        assert result(probe.ask("write 0 262144 7")) == 0
+        assert len(target.data_commands()) == 262144 // 65536 + 1
+        assert bytes(target.disk[:262144]) == pattern(0, 262144, 7)
+        assert len(target.connections) == 1
+
+
+@pytest.mark.parametrize("opcode", [0x01, 0x00], ids=["a command", "a ping's answer"])
+def test_a_rejected_command_ends_the_session(start, opcode) -> None:
+    """Whether it has used up its number, and is ever answered, nobody knows."""
+    target, probe = damaged(start, fake.Reply(silent=True, rejected=opcode), 1, writes)
+    with target:
+        probe.open()
+        probe.say("write 0 4096 1")
+        assert result(probe.line()) == ENOTCONN
+        assert re.match(r"closed EPROTO .*reason 0x02 \(wrong data digest\)", probe.line())

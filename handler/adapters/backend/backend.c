@@ -8,6 +8,7 @@
  *                         `-------------------- delivered by ---------------'
  */
 #include "internal.h"
+#include "adapters/base/log.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -175,6 +176,28 @@ service_login(struct iscsi_member *member, uint32_t events)
 /* What an open session has to send now waits for backend_iscsi_send(), so that it goes with what
  * the engine makes of the answers.
  */
+/* Each costs a repeat or the session, so an administrator needs to know; a bad cable doesn't fill
+ * the log.
+ */
+static void
+note_digest_errors(struct iscsi_member *member)
+{
+	uint32_t now = iscsi_connection_digest_errors(member->connection);
+
+	if (now == member->digest_errors_seen)
+		return;
+	member->backend.digest_errors += now - member->digest_errors_seen;
+	member->digest_errors_seen = now;
+	if (member->digest_logged_ms != 0 &&
+	    member->now_ms - member->digest_logged_ms < ATTENTION_LOG_MS)
+		return;
+	member->digest_logged_ms = member->now_ms;
+	log_line(LOG_WARNING,
+		 "member %s: wrong digest, %llu so far; what was damaged is repeated. Check the "
+		 "network, and memory at both ends",
+		 member->label, (unsigned long long)member->backend.digest_errors);
+}
+
 static void
 service_connection(struct iscsi_member *member, uint32_t events)
 {
@@ -182,6 +205,7 @@ service_connection(struct iscsi_member *member, uint32_t events)
 
 	if (events & EPOLLIN)
 		error = iscsi_connection_receive(member->connection);
+	note_digest_errors(member);
 	if (error != 0)
 		member_break(member, error, "%s",
 			     iscsi_connection_fault(member->connection)->message);

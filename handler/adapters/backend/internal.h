@@ -28,6 +28,7 @@
 #define WINDOW_COMMANDS 64		    /* on the wire of one session */
 #define TRANSFERS_MAX (WINDOW_COMMANDS + 1) /* one may be under way without a command */
 #define COMMAND_BYTES_MAX (4u << 20)
+#define ATTENTION_LOG_MS 10000 /* what repeats is logged no more often */
 
 enum session_state {
 	SESSION_CLOSED,
@@ -190,6 +191,8 @@ struct iscsi_member {
 	/* whatever it says of itself; remembered from session to session */
 	bool unmap_refused, same_refused;
 	uint64_t attention_logged_ms[2]; /* 0: not yet; [1]: that its size has changed */
+	uint32_t digest_errors_seen;	 /* of this connection; earlier ones are in backend, too */
+	uint64_t digest_logged_ms;
 
 	/* its ios */
 	struct io_list waiting, done;

@@ -275,6 +275,17 @@ command_unsupported(struct iscsi_member *member, struct command *command)
 	}
 }
 
+/* The device is well, the way to it is not: that costs the session and no data. */
+static void
+command_damaged(struct iscsi_member *member, struct command *command)
+{
+	member_break(member, -EPROTO,
+		     "data of one command had a wrong digest %d times: the network, or one of its "
+		     "ends, corrupts data",
+		     command->aborts);
+	command_repeat(member, command, UINT64_MAX);
+}
+
 static void
 command_judged(struct iscsi_member *member, struct command *command, enum scsi_verdict verdict)
 {
@@ -308,10 +319,12 @@ command_judged(struct iscsi_member *member, struct command *command, enum scsi_v
 		command_later(member, command);
 		return;
 	case SCSI_ABORTED:
-		if (++command->aborts > ABORTS_MAX)
-			command_finish(member, command, -EIO);
-		else
+		if (++command->aborts <= ABORTS_MAX)
 			command_repeat(member, command, member->now_ms);
+		else if (scsi_damaged(&command->task, command->task.status))
+			command_damaged(member, command);
+		else
+			command_finish(member, command, -EIO);
 		return;
 	case SCSI_UNSUPPORTED:
 		command_unsupported(member, command);

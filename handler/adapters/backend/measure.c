@@ -13,7 +13,6 @@
 
 #define CAPACITY_DATA_HAS_CHANGED 0x2a09
 #define MODE_PARAMETERS_CHANGED 0x2a01
-#define ATTENTION_LOG_MS 10000
 
 static const char *
 name_of_command(const struct iscsi_member *member)

@@ -220,6 +220,7 @@ take_over(struct iscsi_member *member)
 	}
 	member->fd = fd;
 	login_accepted(member);
+	member->digest_errors_seen = 0;
 	watch_start(member);
 	return true;
 }

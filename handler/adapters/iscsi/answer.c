@@ -3,9 +3,11 @@
  * What does not fit what was asked is a protocol error and ends the connection: at
  * ErrorRecoveryLevel 0 there is nothing to repair, and a target that lost count may have lost
  * data.  "Good" is believed only where the iSCSI layer says that the command was completed, where
- * all data that was asked for has come, or all that was to be written had been asked for and sent.
+ * all data that was asked for has come, or all that was to be written had been asked for and sent,
+ * and none of it with a wrong digest.
  */
 #include "internal.h"
+#include "adapters/base/big_endian.h"
 
 #include <errno.h>
 #include <string.h>
@@ -98,6 +100,24 @@ set_sense(const struct receiver *receiver, struct scsi_task *scsi)
 	scsi_parse_sense(receiver->side + 2, length, &scsi->sense);
 }
 
+/* As a target tells it of Data-Out.  Whatever else than success the target said counts more: it may
+ * say it only once.
+ */
+static void
+set_damaged(const struct iscsi_task *task)
+{
+	struct scsi_task *scsi = task->scsi;
+
+	if (!task->damaged || scsi_judge(scsi, scsi->status) != SCSI_OK)
+		return;
+	scsi->status = SCSI_STATUS_CHECK_CONDITION;
+	scsi->sense = (struct scsi_sense){
+		.error_type = 0x70,
+		.key = SCSI_SENSE_COMMAND_ABORTED,
+		.ascq = SCSI_PROTOCOL_CRC_ERROR,
+	};
+}
+
 static void
 answer_task(struct iscsi_connection *connection, struct iscsi_task *task)
 {
@@ -111,6 +131,9 @@ answer_task(struct iscsi_connection *connection, struct iscsi_task *task)
 	set_residual(connection, task);
 	if (task->scsi->status == SCSI_STATUS_CHECK_CONDITION)
 		set_sense(receiver, task->scsi);
+	if (!task->damaged && scsi_damaged(task->scsi, task->scsi->status))
+		connection_digest_error(connection);
+	set_damaged(task);
 	task_answered(connection, task);
 }
 
@@ -227,6 +250,31 @@ answer_message(struct iscsi_connection *connection)
 	}
 }
 
+/* Data-Out that arrived damaged: the command ends with an answer of its own.  A rejected command may
+ * have used up its number or not, and may never be answered.
+ */
+static void
+answer_reject(struct iscsi_connection *connection)
+{
+	const struct receiver *receiver = &connection->receiver;
+	struct iscsi_task *task = NULL;
+
+	if (receiver->header.reason == ISCSI_DATA_DIGEST_ERROR) {
+		connection_digest_error(connection);
+		if (receiver->side_bytes >= ISCSI_HEADER_BYTES &&
+		    (receiver->side[0] & 0x3f) == ISCSI_DATA_OUT)
+			task = task_of_tag(connection, get_be32(receiver->side + 16));
+	}
+	if (task != NULL && task->write)
+		task->damaged = true;
+	else
+		connection_break(connection, -EPROTO, "the target rejected a PDU, reason 0x%02x%s",
+				 receiver->header.reason,
+				 receiver->header.reason == ISCSI_DATA_DIGEST_ERROR
+					 ? " (wrong data digest)"
+					 : "");
+}
+
 static uint32_t
 window_now(const struct iscsi_connection *connection)
 {
@@ -283,8 +331,7 @@ answer_whole(struct iscsi_connection *connection)
 		answer_message(connection);
 		return;
 	case ISCSI_REJECT:
-		connection_break(connection, -EPROTO, "the target rejected a PDU, reason 0x%02x",
-				 receiver->header.reason);
+		answer_reject(connection);
 		return;
 	default:
 		protocol_error(connection, "a PDU that is not allowed after the login");

@@ -30,6 +30,23 @@ connection_break(struct iscsi_connection *connection, int error, const char *for
 	va_end(arguments);
 }
 
+void
+connection_digest_error(struct iscsi_connection *connection)
+{
+	if (++connection->digest_errors == ISCSI_DIGEST_ERRORS_MAX)
+		connection_break(
+			connection, -EPROTO,
+			"%d wrong digests in one session: the network, or one of its ends, "
+			"corrupts data",
+			ISCSI_DIGEST_ERRORS_MAX);
+}
+
+uint32_t
+iscsi_connection_digest_errors(const struct iscsi_connection *connection)
+{
+	return connection->digest_errors;
+}
+
 const struct fault *
 iscsi_connection_fault(const struct iscsi_connection *connection)
 {

@@ -49,7 +49,9 @@ struct iscsi_task {
 	bool diverted;
 	/* has its place in the queue of those that have data to send */
 	bool bursting;
-	bool answered;	      /* but a PDU with its data is not sent yet */
+	bool answered; /* but a PDU with its data is not sent yet */
+	/* Of its data something had a wrong digest: the answer can't be GOOD any more. */
+	bool damaged;
 	uint32_t moved_bytes; /* received, or put into PDUs */
 	/* write: up to here the target has, or has asked for, the data */
 	uint32_t solicited_bytes;
@@ -87,6 +89,12 @@ void iscsi_connection_logout(struct iscsi_connection *connection,
  */
 int iscsi_connection_flush(struct iscsi_connection *connection);
 int iscsi_connection_receive(struct iscsi_connection *connection);
+/* What came with a wrong digest, and what the target said of ours.  A command whose data was damaged
+ * ends as scsi_damaged() has it, which asks for a repeat.  The session ends with a damaged header,
+ * with anything else than data, or the ISCSI_DIGEST_ERRORS_MAX-th time.
+ */
+#define ISCSI_DIGEST_ERRORS_MAX 16
+uint32_t iscsi_connection_digest_errors(const struct iscsi_connection *connection);
 const struct fault *iscsi_connection_fault(const struct iscsi_connection *connection);
 /* The socket is full, and there is more: wait for EPOLLOUT. */
 bool iscsi_connection_wants_to_send(const struct iscsi_connection *connection);

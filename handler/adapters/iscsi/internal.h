@@ -59,7 +59,8 @@ struct iscsi_connection {
 	uint32_t cmd_sn, max_cmd_sn, exp_stat_sn;
 	uint32_t widest_window;	  /* seen so far */
 	uint32_t longest_data_in; /* the same, bytes of one PDU */
-	struct fault fault;	  /* its code not 0: broken */
+	uint32_t digest_errors;
+	struct fault fault; /* its code not 0: broken */
 
 	struct iscsi_task *slots[ISCSI_TASKS_MAX];
 	uint8_t free_slots[ISCSI_TASKS_MAX];
@@ -90,6 +91,8 @@ struct iscsi_connection {
 /* connection.c */
 void connection_break(struct iscsi_connection *connection, int error, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
+/* Counts a wrong digest, and breaks the connection if it was one too many. */
+void connection_digest_error(struct iscsi_connection *connection);
 void queue_append(struct task_queue *queue, struct iscsi_task *task);
 struct iscsi_task *queue_take(struct task_queue *queue);
 void queue_remove(struct task_queue *queue, struct iscsi_task *task);

@@ -42,6 +42,8 @@ enum iscsi_function {
 	ISCSI_LUN_RESET = 5,
 };
 
+#define ISCSI_DATA_DIGEST_ERROR 0x02 /* reason of a Reject (11.17.1) */
+
 /* of an asynchronous message */
 enum iscsi_event {
 	ISCSI_EVENT_SCSI = 0,

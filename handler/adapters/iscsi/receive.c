@@ -129,6 +129,8 @@ take_header(struct iscsi_connection *connection)
 	if (digest_bytes > 0 &&
 	    digest_differs(iscsi_digest_add(ISCSI_DIGEST_START, bytes, header_bytes),
 			   bytes + header_bytes)) {
+		/* Whose it was, and where the next one begins, can't be known. */
+		connection_digest_error(connection);
 		connection_break(connection, -EPROTO,
 				 "a PDU of the target has a wrong header digest");
 		return false;
@@ -151,6 +153,22 @@ take_header(struct iscsi_connection *connection)
 	return true;
 }
 
+/* Data of a read is known to be that task's, and is read again.  What was lost with anything else
+ * (sense data, a message) is told once only.
+ */
+static bool
+data_is_damaged(struct iscsi_connection *connection)
+{
+	struct receiver *receiver = &connection->receiver;
+
+	connection_digest_error(connection);
+	if (receiver->task == NULL)
+		connection_break(connection, -EPROTO, "data of the target has a wrong digest");
+	else
+		receiver->task->damaged = true;
+	return connection->fault.code == 0;
+}
+
 static bool
 take_tail(struct iscsi_connection *connection)
 {
@@ -162,10 +180,9 @@ take_tail(struct iscsi_connection *connection)
 	if (available(receiver) < padding + digest_bytes)
 		return false;
 	receive_digest(connection, bytes, padding);
-	if (digest_bytes > 0 && digest_differs(receiver->digest, bytes + padding)) {
-		connection_break(connection, -EPROTO, "data of the target has a wrong digest");
+	if (digest_bytes > 0 && digest_differs(receiver->digest, bytes + padding) &&
+	    !data_is_damaged(connection))
 		return false;
-	}
 	receiver->start += padding + digest_bytes;
 	receiver->phase = RECEIVE_HEADER;
 	answer_whole(connection);

@@ -620,6 +620,13 @@ scsi_judge(const struct scsi_task *task, int status)
 	}
 }
 
+bool
+scsi_damaged(const struct scsi_task *task, int status)
+{
+	return scsi_judge(task, status) == SCSI_ABORTED && status == SCSI_STATUS_CHECK_CONDITION &&
+	       task->sense.ascq == SCSI_PROTOCOL_CRC_ERROR;
+}
+
 enum scsi_again
 scsi_again(enum scsi_verdict verdict, int status, int *repeats)
 {

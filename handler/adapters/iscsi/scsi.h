@@ -110,6 +110,9 @@ enum scsi_verdict {
 	SCSI_REFUSED, /* anything else the target said */
 	SCSI_LOST,    /* no answer came: the session is gone */
 };
+/* ASC and ASCQ with ABORTED COMMAND: a digest was wrong (RFC 7143, 11.4.7.2) */
+#define SCSI_PROTOCOL_CRC_ERROR 0x4705
+bool scsi_damaged(const struct scsi_task *task, int status);
 enum scsi_verdict scsi_judge(const struct scsi_task *task, int status);
 
 /* Outside of the data path: is the command sent again? *repeats counts those at once, for a target

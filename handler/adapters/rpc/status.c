@@ -47,6 +47,7 @@ put_counters(json_object *object, const struct member_status *member)
 	rpc_put_number(object, "errors", member->errors);
 	rpc_put_number(object, "medium_errors", member->medium_errors);
 	rpc_put_number(object, "medium_repaired", member->medium_repaired);
+	rpc_put_number(object, "digest_errors", member->digest_errors);
 	rpc_put_number(object, "latency_ms", member->latency_ms);
 }
 

@@ -175,6 +175,7 @@ describe_member(const struct member *member, struct member_status *out)
 	out->errors = member->errors;
 	out->medium_errors = member->medium_errors;
 	out->medium_repaired = member->medium_repaired;
+	out->digest_errors = member->backend->digest_errors;
 	out->latency_ms = member->latency_us / 1000;
 	out->slow = member->slow;
 }

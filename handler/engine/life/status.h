@@ -32,6 +32,7 @@ struct member_status {
 	uint64_t capacity_bytes;
 	uint64_t reads, writes, read_bytes, written_bytes, errors, medium_errors;
 	uint64_t medium_repaired; /* read errors cured by rewriting */
+	uint64_t digest_errors;	  /* see ports/backend.h */
 	uint32_t latency_ms;	  /* of its commands, a moving mean */
 	bool slow;		  /* reads are made from the others where that is possible */
 };

@@ -419,6 +419,11 @@ def _remarks(volume: model.Volume) -> list[str]:
         for m in volume.members
         if m.medium_errors
     ]
+    remarks += [
+        f"{m.member}: {m.digest_errors} wrong digests: the network, or memory at one of its ends, corrupts data"
+        for m in volume.members
+        if m.digest_errors
+    ]
     return remarks
 
 

@@ -313,6 +313,7 @@ class Member:
     errors: int = 0
     medium_errors: int = 0
     medium_repaired: int = 0
+    digest_errors: int = 0
     latency_ms: int = 0
 
 

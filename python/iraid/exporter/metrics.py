@@ -178,6 +178,9 @@ METRICS: tuple[Definition, ...] = (
     _define(
         "member_medium_repaired_total", "counter", "volume member", "Sectors it could not read that were rewritten."
     ),
+    _define(
+        "member_digest_errors_total", "counter", "volume member", "Wrong digests: data or headers broken on the way."
+    ),
     _define("member_commands_active", "gauge", "volume member", "Commands it has not answered yet."),
     _define(
         "member_command_duration_seconds",
@@ -408,6 +411,7 @@ def _add_member(values: Values, volume: str, member: model.Member, counters: boo
         values.add("member_errors_total", labels, member.errors)
         values.add("member_medium_errors_total", labels, member.medium_errors)
         values.add("member_medium_repaired_total", labels, member.medium_repaired)
+        values.add("member_digest_errors_total", labels, member.digest_errors)
 
 
 # --- volume.stats ---

@@ -257,6 +257,14 @@ damaged_read(enum damage damage)
 		peer_write(damage == HEADER_DIGEST ? wrong : source, 4);
 		peer_write(source, 4096 - 4);
 		peer_write(wrong, 4);
+		if (damage == DATA_DIGEST) { /* the command's affair, not the session's */
+			while (rig.done == 0)
+				assert_int_equal(receive(), 0);
+			assert_true(scsi_damaged(&job.scsi, job.scsi.status));
+			assert_int_equal(iscsi_connection_digest_errors(rig.connection), 1);
+			tear_down();
+			return;
+		}
 	} else if (damage == GAP) {
 		peer_data_in(tag, 0, 1, 0, source, 512);
 	} else if (damage == OVERLAP) {

@@ -240,6 +240,7 @@ MEMBER_KEYS = [
     "errors",
     "medium_errors",
     "medium_repaired",
+    "digest_errors",
     "latency_ms",
 ]
 VOLUME_KEYS = [
