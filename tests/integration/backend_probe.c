@@ -378,6 +378,8 @@ run_command(char *text)
 		probe.loading = false;
 	} else if (strcmp(words[0], "divert") == 0) {
 		divert_all();
+	} else if (strcmp(words[0], "digest_errors") == 0) {
+		printf("digest_errors %llu\n", (unsigned long long)probe.backend->digest_errors);
 	} else if (strcmp(words[0], "poisoned") == 0) {
 		say_poisoned();
 	} else if (strcmp(words[0], "bench") == 0 && count >= 5) {

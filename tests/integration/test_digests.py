@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import random
 import re
 from collections.abc import Callable
 
@@ -9,6 +11,9 @@ import fake_target as fake
 import pytest
 from backend_probe import pattern, result
 from fake_target import DATA_OUT, FakeTarget, LoginAnswer, sense
+from flip_proxy import TO_GATEWAY, TO_TARGET, FlipProxy
+
+from iraid_dev.stack.farm import TargetFarm
 
 pytestmark = pytest.mark.timeout(120)
 ENODATA, ENOTCONN = -61, -107
@@ -192,3 +197,81 @@ def test_a_rejected_command_ends_the_session(start, opcode) -> None:
         probe.say("write 0 4096 1")
         assert result(probe.line()) == ENOTCONN
         assert re.match(r"closed EPROTO .*reason 0x02 \(wrong data digest\)", probe.line())
+
+
+# Bits that flip on the way to and from a real target
+
+FLIP_BYTES = 65536
+
+
+def digesting(farm: TargetFarm, value: str) -> int:
+    """Has target 0 agree to what is offered, or to nothing; its port."""
+    for name in ("HeaderDigest", "DataDigest"):
+        farm.admin(
+            0, "--mode", "target", "--op", "update", "--tid", str(farm.targets[0].tid), "--name", name,
+            "--value", value,
+        )  # fmt: skip
+    return farm.targets[0].ports[0]
+
+
+def through(farm: TargetFarm, proxy: FlipProxy) -> str:
+    return f"{proxy.portal}/{farm.member(0).partition('/')[2]}"
+
+
+def errors_so_far(probe) -> int:
+    return int(probe.ask("digest_errors").split()[1])
+
+
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.long), pytest.param(3, marks=pytest.mark.long)])
+def test_every_flipped_bit_is_found(farm, start, seed, figure) -> None:
+    """In headers and data, both ways; what is read is always what was written, and so is what lies on the disk."""
+    rng = random.Random(seed)
+    found = {"repeated": 0, "session ended": 0}
+    with FlipProxy(digesting(farm, "CRC32C"), header_digest=True, data_digest=True) as proxy:
+        probe = start(through(farm, proxy), *options("required"))
+        probe.open()
+        assert result(probe.ask(f"write 0 {FLIP_BYTES} 0")) == 0
+        kinds = list(itertools.product((TO_GATEWAY, TO_TARGET), ("header", "data"))) * 10
+        rng.shuffle(kinds)
+        here = 0
+        for number, (way, part) in enumerate(kinds):
+            io = "write" if way == TO_TARGET and (part == "data" or rng.random() < 0.5) else "read"
+            if io == "write":
+                here = number + 1
+            before = errors_so_far(probe)
+            proxy.arm(way, part, rng.randrange(1 << 32))
+            said = probe.ask(f"{io} 0 {FLIP_BYTES} {here}")
+            assert not proxy.disarm(), (way, part, io)
+            if result(said) == 0:
+                assert io == "write" or said.endswith(" same"), said
+                assert errors_so_far(probe) == before + 1, (way, part, io)
+                found["repeated"] += 1
+                continue
+            assert result(said) == ENOTCONN, said
+            assert probe.line().startswith("closed E")
+            assert errors_so_far(probe) == before + (way == TO_GATEWAY), (way, part, io)
+            found["session ended"] += 1
+            probe.open()
+            if io == "write":  # it may have happened or not
+                assert result(probe.ask(f"write 0 {FLIP_BYTES} {here}")) == 0
+            assert probe.ask(f"read 0 {FLIP_BYTES} {here}") == f"read 0 {FLIP_BYTES} 0 same"
+        assert sum(found.values()) == proxy.injected == len(kinds)
+        assert found["repeated"] > 0 < found["session ended"]
+        assert farm.backing(0).read_bytes()[:FLIP_BYTES] == pattern(0, FLIP_BYTES, here)
+    figure(f"bits flipped and found, seed {seed}", f"{proxy.injected}: {found}")
+
+
+@pytest.mark.parametrize("way", [TO_GATEWAY, TO_TARGET])
+def test_without_digests_a_flipped_bit_falsifies_data(farm, start, way) -> None:
+    """The other side of the same coin: the proxy does what it is believed to do."""
+    with FlipProxy(digesting(farm, "None"), header_digest=False, data_digest=False) as proxy:
+        probe = start(through(farm, proxy), *options("none"))
+        probe.open()
+        if way == TO_TARGET:
+            proxy.arm(way, "data", 1)
+        assert result(probe.ask(f"write 0 {FLIP_BYTES} 1")) == 0
+        if way == TO_GATEWAY:
+            proxy.arm(way, "data", 1)
+        said = probe.ask(f"read 0 {FLIP_BYTES} 1")
+        assert proxy.injected == 1
+        assert result(said) == 0 and not said.endswith(" same"), said

@@ -1,0 +1,115 @@
+"""A TCP proxy before a target that flips one bit of a PDU when it is told to: what TCP's checksum lets pass.
+
+with FlipProxy(port) as proxy:
+    probe.open()                             # the login goes through as it is
+    proxy.arm(TO_GATEWAY, "data", seed=7)    # the next PDU that way that has data
+"""
+
+from __future__ import annotations
+
+import random
+import socket
+import threading
+
+TO_GATEWAY, TO_TARGET = "to the gateway", "to the target"
+HEADER_BYTES, DIGEST_BYTES = 48, 4
+LOGIN_RESPONSE, FULL_FEATURE = 0x23, 0x83
+
+
+class FlipProxy:
+    def __init__(self, target_port: int, *, header_digest: bool, data_digest: bool) -> None:
+        self.target_port = target_port
+        self.digests = (DIGEST_BYTES if header_digest else 0, DIGEST_BYTES if data_digest else 0)
+        self.injected = 0
+        self._lock = threading.Lock()
+        self._armed: tuple[str, str, random.Random] | None = None
+        self._sockets: list[socket.socket] = []
+        self._listener = socket.create_server(("127.0.0.1", 0))
+
+    @property
+    def portal(self) -> str:
+        return "{}:{}".format(*self._listener.getsockname())
+
+    def __enter__(self) -> FlipProxy:
+        threading.Thread(target=self._accept, daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        for one in self._sockets:
+            _close(one)
+
+    def arm(self, way: str, part: str, seed: int) -> None:
+        """part: "header" (with its digest) or "data" (with padding and digest); once."""
+        with self._lock:
+            self._armed = (way, part, random.Random(seed))
+
+    def disarm(self) -> bool:
+        """True: it was still armed, no such PDU has passed."""
+        with self._lock:
+            armed, self._armed = self._armed, None
+        return armed is not None
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                gateway, _ = self._listener.accept()
+                target = socket.create_connection(("127.0.0.1", self.target_port))
+            except OSError:
+                return
+            self._sockets += [gateway, target]
+            session = {"full": False}
+            for way, source, sink in ((TO_TARGET, gateway, target), (TO_GATEWAY, target, gateway)):
+                threading.Thread(target=self._pass_on, args=(way, source, sink, session), daemon=True).start()
+
+    def _pass_on(self, way: str, source: socket.socket, sink: socket.socket, session: dict[str, bool]) -> None:
+        try:
+            while True:
+                header = _exactly(source, HEADER_BYTES)
+                header_digest, data_digest = self.digests if session["full"] else (0, 0)
+                length = int.from_bytes(header[5:8], "big")
+                more = _exactly(source, header[4] * 4 + header_digest)
+                data = _exactly(source, length + -length % 4 + (data_digest if length else 0))
+                if session["full"]:
+                    header, data = self._maybe_flip(way, header + more, data)
+                elif header[0] & 0x3F == LOGIN_RESPONSE and header[1] & FULL_FEATURE == FULL_FEATURE:
+                    session["full"] = True
+                sink.sendall(header + data)
+        except OSError:
+            for one in (source, sink):
+                _close(one)
+
+    def _maybe_flip(self, way: str, header: bytes, data: bytes) -> tuple[bytes, bytes]:
+        with self._lock:
+            if self._armed is None or self._armed[0] != way or (self._armed[1] == "data" and not data):
+                return header, data
+            _, part, rng = self._armed
+            self._armed = None
+            self.injected += 1
+        if part == "header":
+            return _flip(header, rng), data
+        return header, _flip(data, rng)
+
+
+def _flip(data: bytes, rng: random.Random) -> bytes:
+    at = rng.randrange(len(data))
+    return data[:at] + bytes([data[at] ^ 1 << rng.randrange(8)]) + data[at + 1 :]
+
+
+def _close(one: socket.socket) -> None:
+    try:
+        one.shutdown(socket.SHUT_RDWR)
+    except OSError:
+        pass
+    one.close()
+
+
+def _exactly(source: socket.socket, length: int) -> bytes:
+    got = bytearray()
+    while len(got) < length:
+        part = source.recv(length - len(got))
+        if not part:
+            raise ConnectionResetError
+        got += part
+    return bytes(got)
