@@ -138,7 +138,7 @@ def test_packages_ask_for_the_python_modules_they_import():
     "path",
     sorted(
         path.relative_to(ROOT)
-        for folder in ("systemd", "tmpfiles.d", "dbus-1")
+        for folder in ("systemd", "tmpfiles.d", "sysusers.d", "dbus-1")
         for path in (ROOT / "config" / folder).iterdir()
         if path.is_file()
     ),
@@ -158,6 +158,19 @@ def test_tmpfiles_d_makes_the_folders_that_lio_lacks(tmp_path):
     subprocess.run(["systemd-tmpfiles", f"--root={tmp_path}", "--create", made], check=True, timeout=60)
     for folder in ("etc/rtslib-fb-target/pr", "etc/rtslib-fb-target/alua", "var/target/pr", "var/target/alua"):
         assert (tmp_path / folder).stat().st_mode & 0o777 == 0o700
+
+
+def test_sysusers_d_makes_the_group_that_the_handler_looks_for(tmp_path):
+    if shutil.which("systemd-sysusers") is None or os.geteuid() != 0:
+        pytest.skip("systemd-sysusers is not installed, or this is not root")
+    (tmp_path / "etc").mkdir()
+    for name in ("passwd", "group", "shadow", "gshadow"):
+        (tmp_path / "etc" / name).touch()
+    made = ROOT / "config/sysusers.d/iraid.conf"
+    subprocess.run(["systemd-sysusers", f"--root={tmp_path}", made], check=True, timeout=60)
+    assert re.match(r"iraid-monitor:x:\d+:", (tmp_path / "etc/group").read_text())
+    assert '"iraid-monitor"' in (ROOT / "handler/adapters/config/config.c").read_text()
+    assert "SupplementaryGroups=iraid-monitor\n" in (ROOT / "config/systemd/iraid-exporter.service.in").read_text()
 
 
 @pytest.mark.parametrize(
@@ -217,14 +230,19 @@ class Machine:
             lun = root / f"sys/kernel/config/target/core/user_0/{luns}"
             lun.mkdir(parents=True)
             (lun / "info").write_text(f"Status: ACTIVATED\n        Config: iraid/{luns} Size: 1\n")
-        for name in ("bin/systemctl", "bin/deb-systemd-invoke", "usr/libexec/iraid/upgrade-runner"):
+        for name in (
+            "bin/systemctl",
+            "bin/deb-systemd-invoke",
+            "bin/systemd-sysusers",
+            "usr/libexec/iraid/upgrade-runner",
+        ):
             (root / name).write_text(f"""#!/bin/sh
 for unit; do :; done
 case $1 in
 is-active) case " {active} " in *" $unit "*) exit 0 ;; esac; exit 3 ;;
 is-enabled) case " {enabled} " in *" $unit "*) exit 0 ;; esac; exit 1 ;;
 esac
-echo {"upgrade-runner" if "upgrade" in name else '"$@"'} | sed 's/--no-reload //; s/[.]service//g' >>{self.notes}
+echo {"upgrade-runner" if "upgrade" in name else 'sysusers "$@"' if "sysusers" in name else '"$@"'} | sed 's/--no-reload //; s/[.]service//g' >>{self.notes}
 """)
             (root / name).chmod(0o755)
 
@@ -270,6 +288,7 @@ def test_a_package_that_is_installed_loads_its_handler(tmp_path, kind, count, st
     done = runs(machine, kind, "post", count)
     assert done.returncode == 0
     assert machine.did("start", "restart", "upgrade-runner") == expected
+    assert machine.did("sysusers", "start", "restart", "upgrade-runner") == ["sysusers iraid.conf", *expected]
     assert (tmp_path / PREVIOUS).exists() == previous
     assert ("was not restarted" in done.stderr) == (not expected and bool(state))
 
