@@ -66,10 +66,18 @@ member_progress(struct iscsi_member *member)
 	member->progress_ms = member->now_ms;
 }
 
+void
+member_login_over(struct iscsi_member *member)
+{
+	secret_memory_free(member->opened, sizeof(*member->opened));
+	member->opened = NULL;
+}
+
 /* Whatever the session is made of just now. */
 void
 member_disconnect(struct iscsi_member *member)
 {
+	member_login_over(member);
 	if (member->fd_events != 0)
 		reactor_watch(member->reactor, member->fd, 0, NULL, NULL);
 	member->dropping = true;
@@ -411,6 +419,43 @@ static const struct backend_ops ops = {
 	.release = op_release,
 };
 
+/* Logins need them for as long as there is a member. */
+static bool
+keep_credentials(struct iscsi_member *member)
+{
+	struct iscsi_credentials *given = &member->options.credentials;
+	const enum redirects redirects = given->redirects; /* no secret */
+	bool kept = sealed_put(&member->credentials, given, sizeof(*given));
+
+	explicit_bzero(given, sizeof(*given));
+	given->redirects = redirects;
+	return kept;
+}
+
+void
+member_forget_former(struct iscsi_member *member)
+{
+	secret_memory_free(member->former, sizeof(*member->former));
+	member->former = NULL;
+}
+
+/* Without memory there is none, as if the file had not changed. */
+static void
+keep_former(struct iscsi_member *member, const struct iscsi_credentials *now)
+{
+	struct iscsi_credentials *before = secret_memory(sizeof(*before));
+
+	if (member->former == NULL)
+		member->former = secret_memory(sizeof(*member->former));
+	if (before != NULL && member->former != NULL && sealed_open(&member->credentials, before)) {
+		former_keep(member->former, before, now, reactor_now_ms(member->reactor));
+		member->former->credentials.redirects = now->redirects;
+	}
+	secret_memory_free(before, sizeof(*before));
+	if (member->former != NULL && member->former->until_ms == 0)
+		member_forget_former(member);
+}
+
 struct backend *
 backend_iscsi_create(struct reactor *reactor, const struct backend_iscsi_options *options)
 {
@@ -427,6 +472,11 @@ backend_iscsi_create(struct reactor *reactor, const struct backend_iscsi_options
 	member->wake->member = member;
 	member->reactor = reactor;
 	member->options = *options;
+	if (!keep_credentials(member)) {
+		free(member->wake);
+		free(member);
+		return NULL;
+	}
 	member->fd = -1;
 	member->now_ms = reactor_now_ms(member->reactor);
 	if (options->take_over_ms > 0)
@@ -453,10 +503,11 @@ backend_iscsi_adjust(struct backend *backend, const struct backend_iscsi_options
 	member->options.deadline_ms = options->deadline_ms;
 	member->options.connect_ms = options->connect_ms;
 	member->options.digests = options->digests;
-	former_keep(&member->former, &member->options.credentials, &options->credentials,
-		    reactor_now_ms(member->reactor));
-	member->former.credentials.redirects = options->credentials.redirects;
+	keep_former(member, &options->credentials);
 	member->options.credentials = options->credentials;
+	if (!keep_credentials(member)) /* the next login is that of before */
+		log_line(LOG_WARNING, "%s: no memory for its new CHAP file: reload it again",
+			 member->label);
 	memcpy(member->options.more_portals, options->more_portals, sizeof(options->more_portals));
 	member->options.more_portals_count = options->more_portals_count;
 	member->backend.paths = 1 + options->more_portals_count;
@@ -476,7 +527,7 @@ backend_iscsi_destroy(struct backend *backend)
 		member->wake->member = NULL;
 	else
 		free(member->wake);
-	explicit_bzero(&member->options.credentials, sizeof(member->options.credentials));
-	former_forget(&member->former);
+	member_forget_former(member);
+	sealed_free(&member->credentials);
 	free(member);
 }

@@ -23,6 +23,7 @@
 #include "adapters/iscsi/connection.h"
 #include "adapters/iscsi/login.h"
 #include "adapters/base/resolver.h"
+#include "adapters/base/sealed.h"
 #include "adapters/iscsi/inspect.h"
 
 #define WINDOW_COMMANDS 64		    /* on the wire of one session */
@@ -138,8 +139,10 @@ struct member_wake {
 };
 
 struct iscsi_member {
-	struct backend backend; /* first: the engine's handle is the member */
-	struct backend_iscsi_options options;
+	struct backend backend;		      /* first: the engine's handle is the member */
+	struct backend_iscsi_options options; /* but for its credentials: */
+	struct sealed credentials;
+	struct iscsi_credentials *opened; /* in secret memory, while a login needs them */
 	char label[MEMBER_ADDRESS_MAX];
 	struct reactor *reactor;
 	struct member_wake *wake;
@@ -153,7 +156,7 @@ struct iscsi_member {
 	enum session_state state;
 	struct session_facts facts;
 	struct iscsi_login login;
-	struct former former;		     /* what the CHAP file had before */
+	struct former *former;		     /* of the CHAP file, in secret memory; or NULL */
 	struct iscsi_connection *connection; /* from the login's end on */
 	int fd;				     /* the connection's, or still our own; -1: none */
 	uint32_t fd_events;		     /* as watched */
@@ -214,6 +217,8 @@ struct iscsi_member {
 /* backend.c */
 void member_wake_up(struct iscsi_member *member);
 /* Drop the session now; closed(error) follows.  Not from inside a callback. */
+void member_login_over(struct iscsi_member *member); /* credentials are wiped until the next */
+void member_forget_former(struct iscsi_member *member);
 void member_drop(struct iscsi_member *member, int error, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 void member_disconnect(struct iscsi_member *member);

@@ -52,7 +52,8 @@ lacks_proof(const struct iscsi_member *member)
 void
 login_refused(struct iscsi_member *member)
 {
-	if (!lacks_proof(member) || !former_try(&member->former, member->now_ms))
+	if (!lacks_proof(member) || member->former == NULL ||
+	    !former_try(member->former, member->now_ms))
 		say_why(member);
 }
 
@@ -60,10 +61,13 @@ login_refused(struct iscsi_member *member)
 void
 login_accepted(struct iscsi_member *member)
 {
-	const uint64_t until_ms = member->former.until_ms;
-	const uint64_t left_ms = until_ms > member->now_ms ? until_ms - member->now_ms : 0;
+	uint64_t until_ms, left_ms;
 
-	if (member->former.trying) {
+	if (member->former == NULL)
+		return;
+	until_ms = member->former->until_ms;
+	left_ms = until_ms > member->now_ms ? until_ms - member->now_ms : 0;
+	if (member->former->trying) {
 		log_line(LOG_WARNING,
 			 "member %s: the target takes the former user and secret of the CHAP "
 			 "file, not those that it has now: change them on the target, too; the "
@@ -74,5 +78,5 @@ login_accepted(struct iscsi_member *member)
 	if (until_ms != 0)
 		log_line(LOG_NOTICE, "member %s: the target takes the new secret of the CHAP file",
 			 member->label);
-	former_forget(&member->former);
+	member_forget_former(member);
 }

@@ -193,11 +193,18 @@ enter_login(struct iscsi_member *member)
 	const struct backend_iscsi_options *options = &member->options;
 	struct iscsi_login_request request = {
 		.iqn = options->address.iqn,
-		.credentials =
-			member->former.trying ? &member->former.credentials : &options->credentials,
 		.digests = options->digests,
 	};
 
+	member_login_over(member);
+	member->opened = secret_memory(sizeof(*member->opened));
+	if (member->opened == NULL || !sealed_open(&member->credentials, member->opened)) {
+		session_leave(member, -ENOMEM, "no memory for a login");
+		return;
+	}
+	if (member->former != NULL && member->former->trying)
+		*member->opened = member->former->credentials;
+	request.credentials = member->opened;
 	memcpy(request.isid, options->isid_qualifier, sizeof(request.isid));
 	iscsi_login_start(&member->login, &request);
 	member->step_pending = true;
@@ -209,6 +216,7 @@ take_over(struct iscsi_member *member)
 {
 	int fd = member->fd;
 
+	member_login_over(member);
 	if (member->fd_events != 0)
 		reactor_watch(member->reactor, fd, 0, NULL, NULL);
 	member->fd_events = 0;
@@ -478,7 +486,8 @@ session_start(struct iscsi_member *member)
 	inspect_start(&member->inspection, member->options.address.lun, false);
 	member->connect_deadline_ms = member->now_ms + member->options.connect_ms;
 	member->redirects = 0;
-	member->former.trying = false;
+	if (member->former != NULL)
+		member->former->trying = false;
 	member->reserved = false;
 	member->leaving = false;
 	member->refusals = 0;
