@@ -512,6 +512,18 @@ def test_an_export_that_asks_for_secrets_comes_back_with_them():
         assert_parses(remedy)
 
 
+def test_an_initiator_that_may_only_read_comes_back_as_such():
+    given = healthy()
+    (acl,) = given.saved["targets"][0]["tpgs"][0]["node_acls"]
+    index = given.saved["targets"][0]["tpgs"][0]["luns"][0]["index"]
+    acl["mapped_luns"] = [{"index": 5, "tpg_lun": index, "write_protect": True}]
+    given.lio.luns, given.lio.exports = [], []
+    remedies = [remedy for one in doctor.examine(given) for remedy in one.remedies]
+    assert EXPORT.replace("--acl ", "--acl-read-only ") in remedies
+    for remedy in remedies:
+        assert_parses(remedy)
+
+
 def test_all_units_of_the_packages_are_looked_at():
     ours = {path.name.removesuffix(".in") for path in (ROOT / "config/systemd").iterdir() if path.is_file()}
     assert ours and ours <= set(facts.UNITS)
