@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from iraid_dev.stack.raw_initiator import (
-    ABORT_TASK, COMPLETE, LUN_RESET, NO_SUCH_TASK, RESPONSE, TASK_RESPONSE, Answer, Lost, RawInitiator,
+    ABORT_TASK, FUNCTION_COMPLETE, LUN_RESET, TASK_DOES_NOT_EXIST, Answer, RawInitiator,
 )  # fmt: skip
 
 BLOCK_BYTES = 4096
@@ -79,12 +79,12 @@ class Aborts:
         self.round = 0
 
     def run(self, seconds: float) -> None:
-        """Raises Broken or Lost."""
+        """Raises Broken, or OSError when the target ends a session."""
         try:
             self._run(time.monotonic() + seconds)
         except TimeoutError:
             raise Broken(
-                f"never answered: {self.flying}, {self.tasks}; may send: {self.session.may_send}; {self.counts}"
+                f"never answered: {self.flying}, {self.tasks}; room: {self.session.room}; {self.counts}"
             ) from None
 
     def _run(self, end: float) -> None:
@@ -95,7 +95,7 @@ class Aborts:
 
     def _use_up(self, end: float) -> None:
         while time.monotonic() < end:
-            while len(self.flying) < DEPTH and self.session.may_send and not self.resetting:
+            while len(self.flying) < DEPTH and self.session.room and not self.resetting:
                 self._send()
             if not self.flying and not self.tasks:
                 return
@@ -116,10 +116,10 @@ class Aborts:
         if self.chance.random() < 0.5:
             data = struct.pack("<QQ", self.round, block) * (BLOCK_BYTES // 16)
             cdb = struct.pack(">BBIBHB", WRITE_10, 0, place, 0, sectors, 0)
-            self.flying[self.session.command(cdb, data)] = _Flying(block, data)
+            self.flying[self.session.send(cdb, data)] = _Flying(block, data)
         else:
             cdb = struct.pack(">BBIBHB", READ_10, 0, place, 0, sectors, 0)
-            self.flying[self.session.command(cdb, reads=BLOCK_BYTES)] = _Flying(block, None)
+            self.flying[self.session.send(cdb, read_bytes=BLOCK_BYTES)] = _Flying(block, None)
 
     def _order(self) -> None:
         """Perhaps an abort, perhaps a reset."""
@@ -128,21 +128,19 @@ class Aborts:
         drawn = self.chance.random()
         if drawn < 0.001:
             self.resetting = True
-            self.tasks[self.session.task(LUN_RESET)] = _Task(None, time.monotonic(), list(self.flying))
+            self.tasks[self.session.manage(LUN_RESET)] = _Task(None, time.monotonic(), list(self.flying))
         elif drawn < 0.3:
             tags = [tag for tag, flying in self.flying.items() if not flying.abort_sent]
             if tags:
                 tag = self.chance.choice(tags)
                 self.flying[tag].abort_sent = True
-                self.tasks[self.session.task(ABORT_TASK, tag)] = _Task(tag, time.monotonic())
+                self.tasks[self.session.manage(ABORT_TASK, tag)] = _Task(tag, time.monotonic())
 
     def _take(self, answer: Answer) -> None:
-        if answer.kind == TASK_RESPONSE:
+        if answer.is_management:
             self._task_ended(answer)
-        elif answer.kind == RESPONSE:
-            self._answered(answer)
         else:
-            raise Broken(f"a PDU of opcode {answer.kind:#x} that nothing asked for")
+            self._answered(answer)
 
     def _answered(self, answer: Answer) -> None:
         flying = self.flying.pop(answer.tag, None)
@@ -152,19 +150,17 @@ class Aborts:
             return
         if flying is None:
             raise Broken(f"command {answer.tag} was answered though it had ended: status {answer.status:#x}")
-        self.session.ended(answer.tag)
         if answer.status == GOOD:
             self._settle(flying, answer.data)
         elif answer.status in AGAIN or self._is_attention(answer):
             self.counts.again += 1
             self._unsure(flying)
         else:
-            raise Broken(f"block {flying.block}: status {answer.status:#x}, sense {answer.data.hex()}")
+            raise Broken(f"block {flying.block}: status {answer.status:#x}, sense {answer.sense.hex()}")
 
     @staticmethod
     def _is_attention(answer: Answer) -> bool:
-        """answer.data: the length of the sense data in two bytes, then these."""
-        return answer.status == CHECK_CONDITION and len(answer.data) > 4 and answer.data[4] & 0x0F == UNIT_ATTENTION
+        return answer.status == CHECK_CONDITION and answer.sense_key == UNIT_ATTENTION
 
     def _settle(self, flying: _Flying, data: bytes) -> None:
         may = self.content[flying.block]
@@ -184,20 +180,19 @@ class Aborts:
         if task is None:
             raise Broken(f"task function {answer.tag} was answered twice")
         self.counts.longest_task_seconds = max(self.counts.longest_task_seconds, time.monotonic() - task.sent)
-        self.session.ended(answer.tag)
         if task.tag is None:
             self._reset_ended(answer, task)
-        elif answer.status == COMPLETE and task.tag in self.flying:
+        elif answer.response == FUNCTION_COMPLETE and task.tag in self.flying:
             self.counts.aborted += 1
             self._gone(task.tag)
-        elif answer.status in (COMPLETE, NO_SUCH_TASK):
+        elif answer.response in (FUNCTION_COMPLETE, TASK_DOES_NOT_EXIST):
             self.counts.answered_first += task.tag not in self.flying
         else:
-            raise Broken(f"an abort got response {answer.status}")
+            raise Broken(f"an abort got response {answer.response}")
 
     def _reset_ended(self, answer: Answer, task: _Task) -> None:
-        if answer.status != COMPLETE:
-            raise Broken(f"a reset of the LUN got response {answer.status}")
+        if answer.response != FUNCTION_COMPLETE:
+            raise Broken(f"a reset of the LUN got response {answer.response}")
         self.resetting = False
         self.counts.resets += 1
         self.tasks.clear()  # LIO answers no abort that a reset overtakes
@@ -209,7 +204,4 @@ class Aborts:
 
     def _gone(self, tag: int) -> None:
         self._unsure(self.flying.pop(tag))
-        self.session.ended(tag)
-
-
-__all__ = ["Aborts", "Broken", "Counts", "Lost"]
+        self.session.tasks.pop(tag, None)

@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 from iraid_dev.stack.gateway import Volume, iraid
-from iraid_dev.stack.raw_initiator import Lost, RawInitiator
+from iraid_dev.stack.raw_initiator import RawInitiator
 from iraid_dev.stack.tools import attempt, wait_for
 
 from .aborts import Aborts, Broken, Counts
@@ -66,7 +66,7 @@ class HostileStage(LabStage):
         super().close(good)
 
     def _session(self) -> RawInitiator:
-        return RawInitiator(*self.place, HARMFUL, self.volume.iqn)
+        return RawInitiator(self.volume.portal, self.volume.iqn, HARMFUL)
 
     # What they do
 
@@ -75,7 +75,7 @@ class HostileStage(LabStage):
             load = Aborts(self._session, FIRST_BLOCK, chance)
             load.counts = self.answers
             load.run(chance.uniform(5, 20))
-        except (Broken, Lost) as error:
+        except (Broken, OSError) as error:
             raise Wrong(f"aborts: {error}") from None
         self.check()
 
@@ -89,7 +89,7 @@ class HostileStage(LabStage):
         for _ in range(LOGINS):
             self.attempts["logins"] += 1
             kind = chance.randrange(3)
-            with contextlib.suppress(OSError, Lost):
+            with contextlib.suppress(OSError):
                 if kind == 0:
                     with self._session():
                         pass
@@ -101,24 +101,23 @@ class HostileStage(LabStage):
         self.wait_probes()
 
     def nonsense(self, chance: random.Random) -> None:
-        session = None
-        for _ in range(NONSENSE):
-            self.attempts["nonsense"] += 1
-            cdb = bytes([chance.choice(OPCODES)]) + chance.randbytes(15)
-            if cdb[0] == 0x5E or cdb[0] == 0xA3:  # asked only: they change nothing
-                cdb = cdb[:1] + bytes([cdb[1] & 0x1F]) + cdb[2:]
+        left = NONSENSE
+        while left > 0:
             try:
-                session = session or self._session()
-                tag = session.command(cdb, reads=chance.choice((0, 4, 36, 252, 4096, 65536)))
-                while session.receive().tag != tag:
-                    pass
-            except Lost:  # LIO ends sessions for some of it
-                session = None
+                with self._session() as session:
+                    while left > 0:
+                        left -= 1
+                        self._say_nonsense(session, chance)
             except TimeoutError:
-                raise Wrong(f"the command {cdb.hex()} was never answered") from None
-        if session is not None:
-            session.socket.close()
+                raise Wrong("a command of nonsense was never answered") from None
+            except OSError:  # LIO ends sessions for some of it
+                continue
         self.wait_probes()
+
+    def _say_nonsense(self, session: RawInitiator, chance: random.Random) -> None:
+        self.attempts["nonsense"] += 1
+        cdb = bytes([chance.choice(OPCODES)]) + chance.randbytes(15)
+        session.ask(cdb, read_bytes=chance.choice((0, 4, 36, 252, 4096, 65536)))
 
     def lies(self, chance: random.Random) -> None:
         """Somebody else is at a member's address for a while."""

@@ -1,197 +1,221 @@
-"""An iSCSI initiator that sends what stock ones don't: aborts and resets at will, CDBs that lie, logins that stop
-half way.  Just enough of RFC 7143 for one connection without digests; one command's data fits in one PDU.
+"""An iSCSI initiator that says what no driver says: commands at any depth, with parameter lists that lie, aborted and
+reset at any moment.  One session with one connection, without digests and without CHAP (RFC 7143).
 
-    with RawInitiator("127.0.0.1", 3260, name, target) as session:
-        tag = session.command(cdb, data)         # in flight
-        abort = session.task(ABORT_TASK, tag)
-        answer = session.receive()               # Answer(tag=..., kind=...), whichever comes first
+    with RawInitiator("127.0.0.1:3260", iqn, initiator_name) as session:
+        session.ask(bytes.fromhex("120000006000"), read_bytes=96).data
 """
 
 from __future__ import annotations
 
+import os
 import socket
 import struct
 import time
 from dataclasses import dataclass
-from typing import Self
+from types import TracebackType
 
-NOP_OUT, COMMAND, TASK, LOGIN = 0x00, 0x01, 0x02, 0x03
-NOP_IN, RESPONSE, TASK_RESPONSE, LOGIN_RESPONSE, DATA_IN, R2T, ASYNC, REJECT = (
-    0x20,
-    0x21,
-    0x22,
-    0x23,
-    0x25,
-    0x31,
-    0x32,
-    0x3F,
-)
-ABORT_TASK, LUN_RESET = 1, 5  # functions of TASK
-COMPLETE, NO_SUCH_TASK = 0, 1  # responses of TASK_RESPONSE
-IMMEDIATE, FINAL, READS, WRITES, SIMPLE = 0x40, 0x80, 0x40, 0x20, 1
-HAS_STATUS = 0x01  # of Data-In
-NO_TAG = 0xFFFFFFFF
-HEADER_BYTES = 48
-FIRST_TO_FULL_FEATURE = 0x87  # transit, from operational negotiation
-DATA_BYTES_MAX = 65536
-TIMEOUT_SECONDS = 60.0
-
-
-class Lost(Exception):
-    """The target ended the session, or said what no target may."""
+ANSWER_SECONDS = 15.0  # then Linux aborts, and later resets
+ABORT_TASK, LUN_RESET = 1, 5
+TASK_DOES_NOT_EXIST, FUNCTION_COMPLETE = 1, 0
+_IMMEDIATE_BYTES = 8192
+_NO_TAG = 0xFFFFFFFF
+_KEYS = (
+    "HeaderDigest=None", "DataDigest=None", "InitialR2T=No", "ImmediateData=Yes", "MaxBurstLength=262144",
+    "FirstBurstLength=8192", "DefaultTime2Wait=2", "DefaultTime2Retain=0", "MaxOutstandingR2T=1",
+    "ErrorRecoveryLevel=0", "MaxConnections=1", "MaxRecvDataSegmentLength=262144", "DataPDUInOrder=Yes",
+    "DataSequenceInOrder=Yes",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Answer:
-    kind: int  # RESPONSE (also by the last Data-In), TASK_RESPONSE, ASYNC or REJECT
+    """To a command, or with is_management to an ABORT TASK or LOGICAL UNIT RESET: then `response` counts."""
+
     tag: int
-    status: int = 0  # SCSI status, or the response of TASK_RESPONSE
-    data: bytes = b""  # what was read, or the sense data
+    status: int = 0
+    response: int = 0
+    data: bytes = b""
+    sense: bytes = b""
+    is_management: bool = False
+
+    @property
+    def sense_key(self) -> int:
+        return self.sense[4] & 15 if len(self.sense) > 4 else 0  # behind two bytes of length
+
+
+@dataclass
+class _Task:
+    cmd_sn: int
+    data: bytes
+    read: bytearray
 
 
 class RawInitiator:
-    """One session with one connection, logged in; lun: 0 to 255."""
+    """Raises OSError when the target closes the connection, TimeoutError when it is silent for `seconds`."""
 
-    def __init__(self, address: str, port: int, name: str, target: str, lun: int = 0):
-        self.lun = lun
-        self._tag = self._sequence = 0
-        self._expected = 0
-        self._read: dict[int, bytearray] = {}
-        self._sequences: dict[int, int] = {}  # by tag, of commands that may be aborted
-        self.window = 1  # MaxCmdSN + 1: the first sequence that may not be sent
-        self.socket = socket.create_connection((address, port), timeout=TIMEOUT_SECONDS)
-        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    def __init__(self, portal: str, iqn: str, name: str, seconds: float = ANSWER_SECONDS) -> None:
+        host, _, port = portal.rpartition(":")
+        self._seconds = seconds
+        self._socket = socket.create_connection((host.strip("[]"), int(port)), seconds)
+        self._names = [f"InitiatorName={name}", f"TargetName={iqn}", "SessionType=Normal"]
+        self._isid = b"\x80" + os.urandom(5)  # a random one: no other session's
+        self._tag = 0
+        self._cmd_sn, self._stat_sn, self._max_cmd_sn = 1, 0, 1
+        self.tasks: dict[int, _Task] = {}  # not answered yet
+
+    def __enter__(self) -> RawInitiator:
         try:
-            self._login(name, target)
+            self._log_in()
         except BaseException:
-            self.socket.close()
+            self._socket.close()
             raise
-
-    def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.socket.close()
+    def __exit__(self, kind: type[BaseException] | None, *_: BaseException | TracebackType | None) -> None:
+        self._socket.close()
 
-    def _login(self, name: str, target: str) -> None:
-        keys = {
-            "InitiatorName": name, "TargetName": target, "SessionType": "Normal", "HeaderDigest": "None",
-            "DataDigest": "None", "InitialR2T": "No", "ImmediateData": "Yes", "FirstBurstLength": DATA_BYTES_MAX,
-            "MaxBurstLength": DATA_BYTES_MAX, "MaxRecvDataSegmentLength": DATA_BYTES_MAX, "ErrorRecoveryLevel": 0,
-            "MaxConnections": 1, "MaxOutstandingR2T": 1, "DataPDUInOrder": "Yes", "DataSequenceInOrder": "Yes",
-            "DefaultTime2Wait": 2, "DefaultTime2Retain": 0,  # all that a target would else propose itself
-        }  # fmt: skip
-        text = b"".join(f"{key}={value}\0".encode() for key, value in keys.items())
-        for _ in range(8):  # a target may want more rounds
-            head = bytearray(HEADER_BYTES)
-            head[0], head[1] = LOGIN | IMMEDIATE, FIRST_TO_FULL_FEATURE
-            head[8:14] = b"\x80\x00\x00\x00\x00\x01"  # ISID: a random one of a vendor's
-            struct.pack_into(">I", head, 24, self._sequence)
-            self._send(head, text)
-            answer, _ = self._receive_pdu()
-            if answer[0] & 0x3F != LOGIN_RESPONSE or answer[36]:
-                raise Lost(f"the login was refused: class {answer[36]}, detail {answer[37]}")
-            if answer[1] & 0x83 == FIRST_TO_FULL_FEATURE & 0x83:
-                return
-            text = b""
-        raise Lost("the login does not end")
+    # --- PDUs ---
 
-    def command(self, cdb: bytes, data: bytes = b"", reads: int = 0) -> int:
-        """Sends it; the tag.  data: at most DATA_BYTES_MAX, all of it immediate; reads: bytes expected."""
-        head = self._head(COMMAND)
-        head[1] = FINAL | SIMPLE | (WRITES if data else 0) | (READS if reads else 0)
-        struct.pack_into(">I", head, 20, len(data) or reads)
-        head[32:48] = cdb.ljust(16, b"\0")
-        self._sequences[self._tag] = self._sequence
-        self._sequence += 1
-        self._send(head, data)
-        return self._tag
-
-    def ended(self, tag: int) -> None:
-        """Nobody will abort it any more."""
-        self._sequences.pop(tag, None)
-        self._read.pop(tag, None)
-
-    def task(self, function: int, tag: int = NO_TAG) -> int:
-        """Sends a task management function, past the window as initiators do; its own tag."""
-        head = self._head(TASK)
-        head[0] |= IMMEDIATE
-        head[1] = FINAL | function
-        struct.pack_into(">I", head, 20, tag)
-        struct.pack_into(">I", head, 32, self._sequences.get(tag, 0))
-        self._send(head)
-        return self._tag
-
-    def _head(self, opcode: int) -> bytearray:
-        self._tag += 1
-        head = bytearray(HEADER_BYTES)
-        head[0], head[9] = opcode, self.lun
-        struct.pack_into(">III", head, 16, self._tag, 0, self._sequence)
-        return head
-
-    @property
-    def may_send(self) -> bool:
-        return (self.window - self._sequence) & 0xFFFFFFFF < 1 << 31 and self.window != self._sequence
-
-    def _send(self, head: bytearray, data: bytes = b"") -> None:
-        head[5:8] = len(data).to_bytes(3, "big")
-        struct.pack_into(">I", head, 28, self._expected)
-        self.socket.sendall(bytes(head) + data + b"\0" * (-len(data) % 4))
-
-    def receive(self) -> Answer:
-        """The next that ends something; pings are answered on the way.  Raises Lost, or TimeoutError."""
-        end = time.monotonic() + TIMEOUT_SECONDS
-        while True:
-            if time.monotonic() > end:
-                raise TimeoutError(f"only pings for {TIMEOUT_SECONDS:.0f} s")
-            head, data = self._receive_pdu()
-            opcode, (tag,) = head[0] & 0x3F, struct.unpack_from(">I", head, 16)
-            if opcode == DATA_IN:
-                offset = struct.unpack_from(">I", head, 40)[0]
-                read = self._read.setdefault(tag, bytearray())
-                read[offset : offset + len(data)] = data
-                if head[1] & HAS_STATUS:
-                    return Answer(RESPONSE, tag, head[3], bytes(self._read.pop(tag)))
-            elif opcode == RESPONSE:
-                return Answer(RESPONSE, tag, head[3], bytes(self._read.pop(tag, b"")) or data)
-            elif opcode == NOP_IN:
-                self._pong(head, data)
-            elif opcode in (TASK_RESPONSE, ASYNC, REJECT):
-                return Answer(opcode, tag, head[2], data)
-            else:
-                raise Lost(f"the target sent a PDU of opcode {opcode:#x}")
-
-    def _pong(self, ping: bytes, data: bytes) -> None:
-        if ping[20:24] == b"\xff\xff\xff\xff":
-            return
-        head = bytearray(HEADER_BYTES)
-        head[0], head[1], head[8:16] = NOP_OUT | IMMEDIATE, FINAL, ping[8:16]
-        struct.pack_into(">I4sI", head, 16, NO_TAG, ping[20:24], self._sequence)
-        self._send(head, data)
-
-    def _receive_pdu(self) -> tuple[bytes, bytes]:
-        head = self._exactly(HEADER_BYTES)
-        length = int.from_bytes(head[5:8], "big")
-        if head[4]:
-            raise Lost(f"the target sent {4 * head[4]} bytes of additional header")
-        data = self._exactly(length + -length % 4)[:length]
-        if self._takes_a_status_number(head):
-            self._expected = struct.unpack_from(">I", head, 24)[0] + 1
-        self.window = struct.unpack_from(">I", head, 32)[0] + 1
-        return head, data
-
-    @staticmethod
-    def _takes_a_status_number(head: bytes) -> bool:
-        opcode = head[0] & 0x3F
-        if opcode == DATA_IN:
-            return bool(head[1] & HAS_STATUS)
-        return opcode != R2T and not (opcode == NOP_IN and head[16:20] == b"\xff\xff\xff\xff")
+    def _send(self, header: bytearray, data: bytes = b"") -> None:
+        header[5:8] = len(data).to_bytes(3, "big")
+        self._socket.sendall(bytes(header) + data + bytes(-len(data) % 4))
 
     def _exactly(self, length: int) -> bytes:
-        parts = bytearray()
-        while len(parts) < length:
-            part = self.socket.recv(length - len(parts))
-            if not part:
-                raise Lost("the target closed the connection")
-            parts += part
-        return bytes(parts)
+        got = b""
+        while len(got) < length:
+            piece = self._socket.recv(length - len(got))
+            if not piece:
+                raise ConnectionResetError("the target closed the connection")
+            got += piece
+        return got
+
+    def _receive(self) -> tuple[bytes, bytes]:
+        header = self._exactly(48)
+        length = int.from_bytes(header[5:8], "big")
+        data = self._exactly(header[4] * 4 + length + -length % 4)[header[4] * 4 :][:length]
+        self._max_cmd_sn = struct.unpack_from(">I", header, 32)[0]
+        if self._takes_a_status_number(header):
+            self._stat_sn = struct.unpack_from(">I", header, 24)[0] + 1
+        return header, data
+
+    @staticmethod
+    def _takes_a_status_number(header: bytes) -> bool:
+        """Not an R2T, not Data-In without status, and not a ping that the target begins."""
+        opcode = header[0] & 63
+        if opcode == 0x25:
+            return bool(header[1] & 1)
+        return opcode != 0x31 and not (opcode == 0x20 and header[16:20] == b"\xff\xff\xff\xff")
+
+    def _header(self, opcode: int, flags: int, tag: int) -> bytearray:
+        header = bytearray(48)
+        header[0], header[1] = opcode, flags
+        struct.pack_into(">I", header, 16, tag)
+        struct.pack_into(">II", header, 24, self._cmd_sn & 0xFFFFFFFF, self._stat_sn & 0xFFFFFFFF)
+        return header
+
+    def _log_in(self) -> None:
+        texts = [*self._names, *_KEYS]
+        while True:
+            header = self._header(0x43, 0x87, 0)  # operational stage, on to full feature
+            header[8:14] = self._isid
+            self._send(header, "".join(f"{text}\0" for text in texts).encode())
+            answer, _ = self._receive()
+            if answer[0] & 63 != 0x23 or answer[36:38] != b"\0\0":
+                raise ConnectionRefusedError(f"log-in refused: status {answer[36:38].hex()}")
+            if answer[1] & 0x83 == 0x83:
+                return
+            texts = []
+
+    # --- commands ---
+
+    def _next_tag(self) -> int:
+        self._tag = (self._tag + 1) % 0xFFFFFF00
+        return self._tag
+
+    @property
+    def room(self) -> bool:
+        """The target's window takes another command."""
+        return (self._max_cmd_sn - self._cmd_sn) & 0xFFFFFFFF < 1 << 31
+
+    def send(self, cdb: bytes, data: bytes = b"", read_bytes: int = 0, lun: int = 0) -> int:
+        """Without waiting for anything; its tag.  data: sent with the command or as the target asks for it."""
+        tag = self._next_tag()
+        header = self._header(0x01, 0x80 | (0x20 if data else 0) | (0x40 if read_bytes and not data else 0) | 1, tag)
+        header[8:16] = bytes([0, lun]) + bytes(6)
+        struct.pack_into(">I", header, 20, len(data) or read_bytes)
+        header[32:48] = cdb[:16].ljust(16, b"\0")
+        self.tasks[tag] = _Task(self._cmd_sn, data, bytearray(read_bytes))
+        self._send(header, data[:_IMMEDIATE_BYTES])
+        self._cmd_sn = (self._cmd_sn + 1) & 0xFFFFFFFF
+        return tag
+
+    def manage(self, function: int, task: int = _NO_TAG, lun: int = 0) -> int:
+        """ABORT_TASK of a tag, or LUN_RESET, as an immediate command; its tag."""
+        tag = self._next_tag()
+        header = self._header(0x42, 0x80 | function, tag)
+        header[8:16] = bytes([0, lun]) + bytes(6)
+        struct.pack_into(">I", header, 20, task)
+        if task in self.tasks:
+            struct.pack_into(">I", header, 32, self.tasks[task].cmd_sn)
+        self._send(header)
+        return tag
+
+    def _answer_r2t(self, header: bytes) -> None:
+        tag, target_tag = struct.unpack_from(">II", header, 16)
+        offset, wanted = struct.unpack_from(">II", header, 40)
+        task = self.tasks.get(tag)
+        data = task.data[offset : offset + wanted] if task else bytes(wanted)  # it was aborted meanwhile
+        for number, at in enumerate(range(0, wanted, _IMMEDIATE_BYTES)):
+            part = data[at : at + _IMMEDIATE_BYTES]
+            out = self._header(0x05, 0x80 if at + len(part) == wanted else 0, tag)
+            struct.pack_into(">I", out, 20, target_tag)
+            struct.pack_into(">I", out, 24, 0)
+            struct.pack_into(">II", out, 36, number, offset + at)
+            self._send(out, part)
+
+    def _answer_ping(self, header: bytes) -> None:
+        target_tag = struct.unpack_from(">I", header, 20)[0]
+        if target_tag == _NO_TAG:
+            return
+        out = self._header(0x40, 0x80, _NO_TAG)
+        out[8:16] = header[8:16]
+        struct.pack_into(">I", out, 20, target_tag)
+        self._send(out)
+
+    def _take_data(self, header: bytes, data: bytes) -> None:
+        task = self.tasks.get(struct.unpack_from(">I", header, 16)[0])
+        offset = struct.unpack_from(">I", header, 40)[0]
+        if task is not None:
+            task.read[offset : offset + len(data)] = data
+
+    def receive(self) -> Answer:
+        """The next answer.  R2Ts and pings on the way there are served."""
+        end = time.monotonic() + self._seconds
+        while True:
+            if time.monotonic() > end:
+                raise TimeoutError(f"nothing but pings for {self._seconds:.0f} s")
+            header, data = self._receive()
+            opcode, tag = header[0] & 63, struct.unpack_from(">I", header, 16)[0]
+            if opcode == 0x31:
+                self._answer_r2t(header)
+            elif opcode == 0x20:
+                self._answer_ping(header)
+            elif opcode == 0x22:
+                return Answer(tag, response=header[2], is_management=True)
+            elif opcode in (0x21, 0x25):
+                if opcode == 0x25:
+                    self._take_data(header, data)
+                    if not header[1] & 1:
+                        continue
+                task = self.tasks.pop(tag, None)
+                read = bytes(task.read) if task else b""
+                return Answer(tag, header[3], header[2], read, data if opcode == 0x21 else b"")
+            else:
+                raise ConnectionAbortedError(f"the target says {header.hex()}")
+
+    def ask(self, cdb: bytes, data: bytes = b"", read_bytes: int = 0, lun: int = 0) -> Answer:
+        """One command, and its answer."""
+        tag = self.send(cdb, data, read_bytes, lun)
+        while (answer := self.receive()).tag != tag or answer.is_management:
+            pass
+        return answer

@@ -10,7 +10,7 @@ import pytest
 
 from iraid_dev.soak import aborts
 from iraid_dev.soak.aborts import BLOCK_BYTES, BLOCKS, Aborts, Broken
-from iraid_dev.stack.raw_initiator import COMPLETE, LUN_RESET, NO_SUCH_TASK, RESPONSE, TASK_RESPONSE, Answer
+from iraid_dev.stack.raw_initiator import FUNCTION_COMPLETE, LUN_RESET, TASK_DOES_NOT_EXIST, Answer
 
 LIES = ("answers twice", "answers what it aborted", "writes what it aborted", "forgets", "reads another block")
 
@@ -25,7 +25,8 @@ class Target:
         self.flying: dict[int, tuple[int, bytes]] = {}
         self.answers: list[Answer] = []
         self.later: list[tuple[int, bytes]] = []  # writes that were aborted, and come all the same
-        self.may_send = True
+        self.room = True
+        self.tasks: dict[int, object] = {}
 
     def __enter__(self) -> Target:
         return self
@@ -33,18 +34,20 @@ class Target:
     def __exit__(self, *_: object) -> None:
         pass
 
-    def command(self, cdb: bytes, data: bytes = b"", reads: int = 0) -> int:
+    def send(self, cdb: bytes, data: bytes = b"", read_bytes: int = 0) -> int:
         tag = next(self.tags)
         self.flying[tag] = (struct.unpack_from(">I", cdb, 2)[0] * 512 // BLOCK_BYTES, data)
         return tag
 
-    def task(self, function: int, tag: int = 0) -> int:
+    def manage(self, function: int, tag: int = 0) -> int:
         ends = list(self.flying) if function == LUN_RESET else [tag] if self.chance.random() < 0.5 else []
         gone = [self._gone(tag) for tag in ends if tag in self.flying]
         mine = next(self.tags)
         if tag in self.flying and function != LUN_RESET:
             self.answers.append(self._answer(tag))  # it was too late
-        self.answers.append(Answer(TASK_RESPONSE, mine, COMPLETE if gone or function == LUN_RESET else NO_SUCH_TASK))
+        done = gone or function == LUN_RESET
+        response = FUNCTION_COMPLETE if done else TASK_DOES_NOT_EXIST
+        self.answers.append(Answer(mine, response=response, is_management=True))
         return mine
 
     def _gone(self, tag: int) -> bool:
@@ -55,14 +58,11 @@ class Target:
             self.later.append((block, data))
         return True
 
-    def ended(self, tag: int) -> None:
-        pass
-
     def receive(self) -> Answer:
         if self.answers:
             return self.answers.pop(0)
         if self.lie == "answers what it aborted" and self.later:
-            return Answer(RESPONSE, self.later.pop(0)[0])
+            return Answer(self.later.pop(0)[0])
         if not self.flying:
             raise TimeoutError
         return self._answer(self.chance.choice(list(self.flying)))
@@ -77,9 +77,9 @@ class Target:
         if data:
             self.disk[block] = data
         if self.lie == "answers twice" and self.chance.random() < 0.01:
-            self.answers.append(Answer(RESPONSE, tag))
+            self.answers.append(Answer(tag))
         other = (block + 1) % BLOCKS if self.lie == "reads another block" else block
-        return Answer(RESPONSE, tag, 0, b"" if data else self.disk[other])
+        return Answer(tag, data=b"" if data else self.disk[other])
 
 
 @pytest.fixture
