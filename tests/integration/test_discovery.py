@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from collections.abc import Callable
 
+import fake_target as fake
 import pytest
 from fake_target import Connection, FakeTarget
 from test_iscsi_admin import LOGIN, UNREACHABLE, admin
@@ -129,6 +131,54 @@ def test_what_a_portal_says_is_text_on_the_control_socket(gateway: Gateway) -> N
         targets = call(gateway.socket, "discover", portal=target.portal)["targets"]
     assert [one["iqn"] for one in targets] == ["iqn.a:1"]
     assert all(text.isascii() and text.isprintable() for one in targets for text in one["portals"])
+
+
+HOSTILE = {
+    "ESC": b"iqn.x:\x1b[2J", "C1": b"iqn.x:\xc2\x9b2J", "bytes": b"iqn.x:\xff\xfe", "line": b"iqn.x:a\nb", "space": b"iqn.x:a b",
+    "shell": b"iqn.x:$(reboot)", "quote": b"iqn.x:'\"`;|&<>", "path": b"iqn.x/../../etc/passwd", "bidi": "iqn.x:\u202ea".encode(),
+    "option": b"--force", "markup": b"<script>", "long": b"iqn.x:" + b"a" * 218, "nothing": b"",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", HOSTILE.values(), ids=HOSTILE)
+def test_a_name_that_is_none_is_shown_harmless_and_not_asked_for(gateway: Gateway, name: bytes) -> None:
+    with FakeTarget() as target:
+        text = b"TargetName=%s\0TargetAddress=%s,1\0TargetName=iqn.a:good\0" % (name, target.portal.encode())
+        target.on_text = lambda peer, tag, _: peer.text(tag, text + b"TargetAddress=$(reboot),1\0")
+        bad, good = call(gateway.socket, "discover", portal=target.portal)["targets"]
+        assert re.fullmatch(r"[\w.:?-]*", bad["iqn"], re.A) and len(bad["iqn"]) < 224
+        assert bad["luns"] == [] and "it can't be a member" in bad["error"]
+        assert good["iqn"] == "iqn.a:good" and good["portals"] == ["??reboot?"]
+        assert len(target.connections) == 1, "it was asked for"
+        shown = gateway.must("discover", target.portal).out
+    assert all(line.isascii() and line.isprintable() for line in (shown + gateway.engine.said()).splitlines())
+
+
+@pytest.mark.parametrize(
+    "name", [b"\x1b]0;owned\x07", b"\xc2\x9b2J\xff\xfe\0", b"a\r\nb\tc\x7fd\x80"], ids=["OSC", "C1", "lines"]
+)
+def test_what_a_disk_says_of_itself_is_harmless_wherever_it_is_shown(gateway: Gateway, name: bytes) -> None:
+    """Vendor, product and revision, serial number, designator."""
+
+    def answer(command: fake.Command) -> fake.Reply | None:
+        if command.opcode != 0x12:
+            return None
+        if command.cdb[1] & 1 == 0:
+            return fake.Reply(data=bytes([0, 0, 6, 2, 31, 0, 0, 2]) + (name * 9)[:28])
+        if command.cdb[2] == 0x80:
+            return fake.Reply(data=bytes([0, 0x80, 0, len(name)]) + name)
+        if command.cdb[2] == 0x83:
+            return fake.Reply(data=bytes([0, 0x83, 0, 4 + len(name), 3, 8, 0, len(name)]) + name)
+        return None
+
+    with FakeTarget() as target:
+        target.rules.append(answer)
+        found = call(gateway.socket, "discover", portal=target.portal)["targets"][0]["luns"][0]
+        for key in ("vendor", "product", "revision", "serial", "identity"):
+            assert found[key].isascii() and found[key].isprintable()
+        assert found["vendor"] and found["serial"]
+        shown = gateway.must("discover", target.portal).out + str(gateway.iraid("examine", target.member))
+    assert all(line.isascii() and line.isprintable() for line in (shown + gateway.engine.said()).splitlines())
 
 
 # Where it looks

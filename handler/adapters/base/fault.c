@@ -61,3 +61,12 @@ fault_errno(struct fault *fault, int error, const char *format, ...)
 	va_end(arguments);
 	return error;
 }
+
+void
+text_make_harmless(char *text)
+{
+	for (char *c = text; *c; c++) {
+		if ((unsigned char)*c < ' ' || (unsigned char)*c > '~')
+			*c = '?';
+	}
+}

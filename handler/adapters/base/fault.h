@@ -58,6 +58,12 @@ int fault_errno(struct fault *fault, int error, const char *format, ...)
 void fault_vset(struct fault *fault, int code, const char *remedy, const char *format,
 		va_list arguments) __attribute__((format(printf, 4, 0)));
 
+/* What a target or a client sent, before it gets to a log, the journal or an answer: what is not
+ * printable ASCII becomes '?'.  So it forges no line or field, commands no terminal (C1 is UTF-8,
+ * too), is never invalid UTF-8, and what is shown is what is there.
+ */
+void text_make_harmless(char *text);
+
 /* Bytes of as many whole characters of a UTF-8 text as make at most `most`: to quote it with
  * "%.*s".
  */

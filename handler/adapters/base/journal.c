@@ -16,6 +16,7 @@
 #include <syslog.h>
 #include <unistd.h>
 
+#include "fault.h"
 #include "journal.h"
 
 #define ENTRY_MAX 4096
@@ -63,9 +64,7 @@ journal_close(struct journal *journal)
 	free(journal);
 }
 
-/* Control characters become '?': a name that a target gave must not make fields.  What does not fit
- * is left out.
- */
+/* A name that a target gave must not make fields.  What does not fit is left out. */
 static void
 add_field(struct entry *entry, const char *key, const char *format, ...)
 {
@@ -76,10 +75,7 @@ add_field(struct entry *entry, const char *key, const char *format, ...)
 	va_start(arguments, format);
 	vsnprintf(value, sizeof(value), format, arguments);
 	va_end(arguments);
-	for (char *c = value; *c; c++) {
-		if ((unsigned char)*c < ' ' || *c == 0x7f)
-			*c = '?';
-	}
+	text_make_harmless(value);
 	wanted = strlen(key) + strlen(value) + 2;
 	if (wanted < room)
 		entry->length +=

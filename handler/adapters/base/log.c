@@ -2,6 +2,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "fault.h"
 #include "log.h"
 
 #define LINE_MAX_BYTES 1024
@@ -34,10 +35,6 @@ log_line(int level, const char *format, ...)
 	va_start(arguments, format);
 	vsnprintf(text, sizeof(text), format, arguments);
 	va_end(arguments);
-	/* What a target or a client sent may be in it: it must not forge lines. */
-	for (char *c = text; *c; c++) {
-		if ((unsigned char)*c < ' ' || *c == 0x7f)
-			*c = '?';
-	}
+	text_make_harmless(text);
 	current_sink(level, text);
 }

@@ -41,6 +41,7 @@ admin_signature(struct admin_session *session, char *out, size_t out_size, struc
 
 struct admin_target {
 	char iqn[224];
+	const char *fault; /* it is no name, and was changed or cut to be shown; NULL: it is one */
 	char portals[8][PORTAL_MAX];
 	int portal_count;
 	int near; /* of portals[], on the host that was asked, best the one asked; -1: none is */

@@ -7,11 +7,39 @@
 #include <string.h>
 
 #define TARGETS_MAX 4096
+#define IQN_MAX 223
+#define NAME_CHARACTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.:-_"
 
 struct discovery {
 	struct admin_target *targets;
 	int count, room;
 };
+
+/* Others become '?', which is in no name and no address. */
+static void
+keep_only(char *text, const char *characters)
+{
+	for (char *c = text + strspn(text, characters); *c != '\0'; c += strspn(c, characters))
+		*c++ = '?';
+}
+
+/* Names that RFC 7143 (4.2.7) has, and what the field has beside them.  Others could do harm where
+ * they are shown, written into a file or pasted into a shell; none of them is asked for.
+ */
+static const char *
+name_fault(const char *name)
+{
+	size_t length = strlen(name);
+
+	if (length > IQN_MAX)
+		return "its name is longer than 223 characters";
+	if (strncmp(name, "iqn.", 4) != 0 && strncmp(name, "eui.", 4) != 0 &&
+	    strncmp(name, "naa.", 4) != 0)
+		return "its name does not start with iqn., eui. or naa.";
+	if (strspn(name, NAME_CHARACTERS) != length)
+		return "its name has other characters than letters, digits and . : - _";
+	return NULL;
+}
 
 /* False: no memory. */
 static bool
@@ -32,7 +60,9 @@ add_target(struct discovery *discovery, const char *name)
 	target = &discovery->targets[discovery->count++];
 	memset(target, 0, sizeof(*target));
 	target->near = -1;
+	target->fault = name_fault(name);
 	snprintf(target->iqn, sizeof(target->iqn), "%s", name);
+	keep_only(target->iqn, NAME_CHARACTERS);
 	return true;
 }
 
@@ -47,6 +77,7 @@ add_portal(const struct admin_session *session, struct admin_target *target, con
 
 	snprintf(portal, sizeof(portal), "%s", address);
 	portal[strcspn(portal, ",")] = '\0'; /* the portal group */
+	keep_only(portal, NAME_CHARACTERS "[]%");
 	nearness = admin_nearness(session, portal);
 	if (at == room && (nearness == ANOTHER_HOST || target->near >= 0))
 		return;

@@ -257,6 +257,7 @@ static json_object *
 target_json(const struct admin_target *target, const struct looking *looking)
 {
 	json_object *object = json_object_new_object(), *portals = json_object_new_array();
+	json_object *luns = NULL;
 	struct fault fault = FAULT_NONE;
 	const char *skipped = NULL;
 
@@ -264,7 +265,11 @@ target_json(const struct admin_target *target, const struct looking *looking)
 	for (int i = 0; i < target->portal_count; i++)
 		json_object_array_add(portals, rpc_text(target->portals[i]));
 	json_object_object_add(object, "portals", portals);
-	json_object_object_add(object, "luns", luns_json(target, looking, &skipped, &fault));
+	if (target->fault == NULL)
+		luns = luns_json(target, looking, &skipped, &fault);
+	else
+		fault_set(&fault, FAULT_INVALID, "", "%s: it can't be a member", target->fault);
+	json_object_object_add(object, "luns", luns ? luns : json_object_new_array());
 	if (fault.code != 0)
 		rpc_put_text(object, "error", fault.message);
 	if (skipped != NULL)

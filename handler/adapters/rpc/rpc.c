@@ -174,22 +174,16 @@ rpc_warn(json_object *warnings, const char *format, ...)
 	va_start(arguments, format);
 	vsnprintf(text, sizeof(text), format, arguments);
 	va_end(arguments);
-	json_object_array_add(warnings, json_object_new_string(text));
+	json_object_array_add(warnings, rpc_text(text));
 }
 
 json_object *
 rpc_text(const char *value)
 {
 	char clean[4096];
-	size_t length = 0;
 
-	/* What targets say about themselves need not be UTF-8, and JSON must. */
-	for (; value[length] != '\0' && length < sizeof(clean) - 1; length++) {
-		unsigned char c = (unsigned char)value[length];
-
-		clean[length] = c < ' ' || c > '~' ? '?' : (char)c;
-	}
-	clean[length] = '\0';
+	snprintf(clean, sizeof(clean), "%s", value);
+	text_make_harmless(clean);
 	return json_object_new_string(clean);
 }
 

@@ -12,6 +12,7 @@ from typing import Any, NoReturn, TypeVar, Union, get_args, get_origin, get_type
 
 T = TypeVar("T")
 LEVEL_NAMES = {0: "S-iRAID", 1: "mirror", 5: "P-iRAID", 6: "P+Q-iRAID", 10: "striped mirror"}
+TEXT_MAX = 4096  # characters of one text of an answer; the handler sends no longer one
 
 
 class ShapeError(ValueError):
@@ -19,12 +20,34 @@ class ShapeError(ValueError):
 
 
 def decode(text: bytes | str) -> Any:
-    """JSON, strictly: what no number, no text or too deep is would only be noticed when it is shown.  Raises ValueError."""
+    """JSON, strictly: what no number, no text or too deep is would only be noticed when it is shown.  Raises ValueError.
+
+    Texts are made harmless.  The handler does that, too; but an older one, or another program at the socket, may not,
+    and what comes from here goes to terminals, mails, programs' arguments, metrics and pages.
+    """
     try:
         value = json.loads(text, parse_constant=_refuse_constant)
         json.dumps(value, ensure_ascii=False).encode()  # half a character is no text
+        value = _harmless(value)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
+    return value
+
+
+def harmless(text: str) -> str:
+    """One line, of characters that can be seen, TEXT_MAX of them at most: '?' stands for the others."""
+    if text.isprintable() and len(text) <= TEXT_MAX:
+        return text
+    return "".join(char if char.isprintable() else "?" for char in text[:TEXT_MAX])
+
+
+def _harmless(value: Any) -> Any:
+    if isinstance(value, str):
+        return harmless(value)
+    if isinstance(value, list):
+        return [_harmless(one) for one in value]
+    if isinstance(value, dict):
+        return {harmless(key): _harmless(one) for key, one in value.items()}
     return value
 
 

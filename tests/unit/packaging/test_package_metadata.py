@@ -230,6 +230,7 @@ class Machine:
             lun = root / f"sys/kernel/config/target/core/user_0/{luns}"
             lun.mkdir(parents=True)
             (lun / "info").write_text(f"Status: ACTIVATED\n        Config: iraid/{luns} Size: 1\n")
+        says = {"bin/systemd-sysusers": 'sysusers "$@"', "usr/libexec/iraid/upgrade-runner": "upgrade-runner"}
         for name in (
             "bin/systemctl",
             "bin/deb-systemd-invoke",
@@ -242,7 +243,7 @@ case $1 in
 is-active) case " {active} " in *" $unit "*) exit 0 ;; esac; exit 3 ;;
 is-enabled) case " {enabled} " in *" $unit "*) exit 0 ;; esac; exit 1 ;;
 esac
-echo {"upgrade-runner" if "upgrade" in name else 'sysusers "$@"' if "sysusers" in name else '"$@"'} | sed 's/--no-reload //; s/[.]service//g' >>{self.notes}
+echo {says.get(name, '"$@"')} | sed 's/--no-reload //; s/[.]service//g' >>{self.notes}
 """)
             (root / name).chmod(0o755)
 

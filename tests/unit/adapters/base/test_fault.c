@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "adapters/base/fault.h"
@@ -153,10 +154,39 @@ test_what_is_no_text_does_no_harm(void **state)
 	assert_memory_equal(room.behind, "xxxxxxxx", sizeof(room.behind));
 }
 
+static void
+test_what_others_sent_is_printable_ascii(void **state)
+{
+	static const struct {
+		const char *sent, *shown;
+	} texts[] = {
+		{ "", "" },
+		{ "10.0.0.1:3260/iqn.x:y/0 ~", "10.0.0.1:3260/iqn.x:y/0 ~" },
+		{ "a\nb\rc\td", "a?b?c?d" },
+		{ "\033[2J\x7f", "?[2J?" },
+		{ "\xc2\x9b"
+		  "2J",
+		  "??2J" }, /* CSI in one character */
+		{ "\xff\xfe\xe2\x80", "????" },
+		{ "\xe2\x80\xae"
+		  "a",
+		  "???a" }, /* from right to left */
+	};
+
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+		char text[64];
+
+		snprintf(text, sizeof(text), "%s", texts[i].sent);
+		text_make_harmless(text);
+		assert_string_equal(text, texts[i].shown);
+	}
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_what_others_sent_is_printable_ascii),
 		cmocka_unit_test(test_nothing_is_wrong_at_first),
 		cmocka_unit_test_setup(test_code_message_and_remedy_are_kept, setup),
 		cmocka_unit_test_setup(test_an_error_number_is_returned_and_has_no_remedy, setup),
