@@ -34,6 +34,8 @@ NEW_GROUP = {
         "default_cmdsn_depth": 64,
     },
     "parameters": {
+        "HeaderDigest": "CRC32C,None",
+        "DataDigest": "CRC32C,None",
         "InitialR2T": "Yes",
         "ImmediateData": "Yes",
         "MaxRecvDataSegmentLength": "8192",

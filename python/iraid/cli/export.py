@@ -62,6 +62,16 @@ DRY_RUN = click.option("--dry-run", is_flag=True, help="Say what would change, a
         help="The same for the discovery of all targets of this gateway.",
     ),
     click.option("--demo-mode", is_flag=True, help="Let any initiator log in, to read and write."),
+    click.option(
+        "--header-digest",
+        type=click.Choice(list(access.DIGESTS)),
+        help="CRC32C of headers between initiators and this gateway [as it is].",
+    ),
+    click.option(
+        "--data-digest",
+        type=click.Choice(list(access.DIGESTS)),
+        help="The same of data; required: initiators without it can't log in.",
+    ),
     SAVE,
     DRY_RUN,
     examples="""\
@@ -83,6 +93,8 @@ def export(
     no_chap: bool,
     discovery_chap_file: Path | None,
     demo_mode: bool,
+    header_digest: str | None,
+    data_digest: str | None,
     save: bool,
     dry_run: bool,
 ) -> None:
@@ -109,6 +121,8 @@ def export(
         credentials=chap.read_credentials(chap_file) if chap_file else None,
         no_chap=no_chap,
         discovery=chap.read_credentials(discovery_chap_file) if discovery_chap_file else None,
+        header_digest=header_digest,
+        data_digest=data_digest,
     )
     done = target.export(request, save, dry_run)
     warn(done.warnings)
@@ -139,6 +153,7 @@ def _report_export(report: Report, done: target.Exported) -> None:
             ("Access", access),
             ("CHAP", f"required{mutual}" if done.authentication else "no"),
             ("CHAP of discovery", "required" if done.discovery_authentication else "no"),
+            ("Digests", f"header {done.header_digest or 'unknown'}, data {done.data_digest or 'unknown'}"),
             ("Changed", f"{len(done.changes)} settings" if done.changes else "nothing"),
             ("Saved", done.saved or "no: lost with a reboot"),
         ]

@@ -23,6 +23,11 @@ from .steps import GROUP_TAG, CreateAcl, MapLun, Portal, SetCredentials, SetDisc
 LUN_INDEX_MAX = 255  # of a mapped LUN
 
 
+# CRC32C between LIO and initiators, as LIO's parameters have it.  An initiator's own wish decides under "preferred".
+DIGESTS = {"none": "None", "preferred": "CRC32C,None", "required": "CRC32C"}
+HEADER_DIGEST, DATA_DIGEST = "HeaderDigest", "DataDigest"
+
+
 @dataclass(frozen=True)
 class ExportRequest:
     volume: str
@@ -38,10 +43,24 @@ class ExportRequest:
     credentials: Credentials | None = None
     no_chap: bool = False
     discovery: Credentials | None = None  # of the whole gateway
+    header_digest: str | None = None  # of DIGESTS; None: as it is
+    data_digest: str | None = None
+
+    @property
+    def digests(self) -> dict[str, str]:
+        """LIO's parameters that were asked for."""
+        wanted = {HEADER_DIGEST: self.header_digest, DATA_DIGEST: self.data_digest}
+        return {parameter: DIGESTS[digest] for parameter, digest in wanted.items() if digest is not None}
 
     @property
     def everybody(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys((*self.initiators, *self.readers)))
+
+
+def digest_of(group: Dump, parameter: str) -> str:
+    """In our words, LIO's own where we have none; empty: not known."""
+    value = str(group.get("parameters", {}).get(parameter, ""))
+    return next((word for word, text in DIGESTS.items() if text == value), value)
 
 
 @dataclass

@@ -156,6 +156,7 @@ def plan_export(request: ExportRequest, dump: Dump, saved: Dump | None = None) -
     lun, is_new = _lun_index(group, name)
     discovery = discovery_of(dump)
     check_access(request, group, lun, discovery)
+    _check_digests(request, group)
 
     plan = ExportPlan(lun)
     plan.warnings += warnings_of(request)
@@ -184,6 +185,18 @@ def _lun_index(group: Group, storage: str) -> tuple[int, bool]:
     had = [index for index, path in saved.items() if path in group.ours and index not in taken]
     numbers = taken.keys() | saved.keys()
     return next(i for i in (*had, *range(len(numbers) + 1)) if i in had or i not in numbers), True
+
+
+def _check_digests(request: ExportRequest, group: Group) -> None:
+    """They hold for a whole portal group: initiators of other LUNs may have none."""
+    now = group.now.get("parameters", {})
+    for parameter, value in request.digests.items():
+        if group.others and now.get(parameter) != value:
+            raise IraidError(
+                f"target {request.iqn} has {group.others} and {parameter} {now.get(parameter, 'unknown')}, not {value}",
+                "export under another --iqn, or leave the option out",
+                kind="in_use",
+            )
 
 
 def _plan_storage(request: ExportRequest, dump: Dump, storage: Dump | None, plan: ExportPlan) -> None:
@@ -281,7 +294,7 @@ def _plan_settings(request: ExportRequest, group: Group, plan: ExportPlan) -> No
     if are_others:
         return
     now = group.running.get("parameters", {})
-    for parameter, value in GROUP_PARAMETERS.items():
+    for parameter, value in (GROUP_PARAMETERS | request.digests).items():
         if now.get(parameter) != value:
             plan.steps.append(SetGroupParameter(request.iqn, parameter, value, now.get(parameter)))
 

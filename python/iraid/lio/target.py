@@ -42,6 +42,8 @@ class Exported:
     discovery_authentication: bool  # of all targets of the gateway
     changes: list[str]
     saved: str | None
+    header_digest: str = ""
+    data_digest: str = ""
     warnings: list[str] = field(default_factory=list)
 
 
@@ -121,6 +123,8 @@ def export(request: access.ExportRequest, save: bool = True, dry_run: bool = Fal
         discovery_authentication=configuration.discovery_of(running) is not None,
         changes=[str(step) for step in plan.steps],
         saved=file,
+        header_digest=access.digest_of(group, access.HEADER_DIGEST),
+        data_digest=access.digest_of(group, access.DATA_DIGEST),
         warnings=plan.warnings,
     )
 

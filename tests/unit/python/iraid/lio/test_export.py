@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from lio_model import ALICE, IQN, LioModel, request
 
 from iraid.control.errors import IraidError, UsageFault
-from iraid.lio import export_plan
+from iraid.lio import access, export_plan
 from iraid.lio.chap import Credentials
 from iraid.lio.configuration import CREDENTIALS
 from iraid.lio.export_plan import parse_iqn, parse_portal, plan_export, plan_unexport
@@ -269,6 +269,24 @@ def test_settings_of_a_target_with_other_luns_are_left_alone(lio):
     export(lio, second())
     assert lio.group(IQN)["attributes"]["default_cmdsn_depth"] == 32
     assert lio.group(IQN)["parameters"]["MaxBurstLength"] == "65536"
+
+
+@pytest.mark.parametrize(("wanted", "value"), [("none", "None"), ("preferred", "CRC32C,None"), ("required", "CRC32C")])
+def test_digests_are_set_as_asked_for_and_again_only_if_they_differ(lio, wanted, value):
+    export(lio, request(header_digest=wanted, data_digest=wanted))
+    parameters = lio.group(IQN)["parameters"]
+    assert parameters["HeaderDigest"] == parameters["DataDigest"] == value
+    assert access.digest_of(lio.group(IQN), "DataDigest") == wanted
+    assert plan_export(request(header_digest=wanted, data_digest=wanted), lio.dump()).steps == []
+    assert plan_export(request(), lio.dump()).steps == [], "without the options they stay as they are"
+
+
+def test_digests_of_a_target_with_other_luns_are_not_changed(lio):
+    export(lio, request(header_digest="preferred"))
+    export(lio, second(header_digest="preferred"))
+    said = refused(lio, request("v2", uuid="2" + UUID[1:], data_digest="required"))
+    assert "DataDigest CRC32C,None, not CRC32C" in said.message and "--iqn" in said.remedy
+    assert lio.group(IQN)["parameters"]["DataDigest"] == "CRC32C,None"
 
 
 def test_chap_locks_nobody_out_by_surprise(lio):
