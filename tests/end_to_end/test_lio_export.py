@@ -104,3 +104,28 @@ def test_a_registration_that_outlives_a_power_loss_is_taken(gateway, lio_members
     kept = Path("/etc/rtslib-fb-target/pr", f"aptpl_{volume.status()['uuid']}")
     assert "sa_res_key=" in kept.read_text()
     run(*register, "--param-rk=0x1234abcd", "--param-sark=0", disk.path)
+
+
+def test_digests_that_are_required_are_used_or_nobody_gets_in(gateway, lio_members):
+    """open-iscsi offers none, then both; the session says what was agreed on."""
+    volume = gateway.create(5, lio_members(3))
+    volume.iqn = "iqn.2026-01.org.iraid.test:digests"
+    volume.portal = f"127.0.0.1:{free_port()}"
+    target = ("--iqn", volume.iqn, "--portal", volume.portal, "--acl", initiator.name())
+    shown = run(IRAID, "export", volume.name, *target, "--header-digest", "required", "--data-digest", "required")
+    assert "header required, data required" in shown
+    node = ("iscsiadm", "-m", "node", "-T", volume.iqn, "-p", volume.portal)
+    try:
+        run(*node, "-o", "new")
+        assert attempt(*node, "--login", seconds=60)[0] != 0
+        for digest in ("HeaderDigest", "DataDigest"):
+            run(*node, "-o", "update", "-n", f"node.conn[0].iscsi.{digest}", "-v", "CRC32C")
+        run(*node, "--login")
+        agreed = run("iscsiadm", "-m", "session", "-P", "2")
+        assert "HeaderDigest: CRC32C" in agreed and "DataDigest: CRC32C" in agreed
+        run(*node, "--logout")
+    finally:
+        attempt(*node, "--logout", seconds=60)
+        attempt(*node, "-o", "delete")
+        run(IRAID, "unexport", volume.name)
+        volume.iqn = ""
