@@ -14,6 +14,7 @@ from fake_target import DATA_OUT, FakeTarget, LoginAnswer, sense
 from flip_proxy import TO_GATEWAY, TO_TARGET, FlipProxy
 
 from iraid_dev.stack.farm import TargetFarm
+from iraid_dev.stack.private_gateway import RpcError, call, wait_until
 
 pytestmark = pytest.mark.timeout(120)
 ENODATA, ENOTCONN = -61, -107
@@ -275,3 +276,50 @@ def test_without_digests_a_flipped_bit_falsifies_data(farm, start, way) -> None:
         said = probe.ask(f"read 0 {FLIP_BYTES} 1")
         assert proxy.injected == 1
         assert result(said) == 0 and not said.endswith(" same"), said
+
+
+# The setting of a volume
+
+
+def test_a_volume_is_told_and_its_next_sessions_have_them(gateway, make_farm) -> None:
+    """Set while it runs; a member whose target has none is out, and the reason says what to do."""
+    farm = make_farm(3)
+    gateway.create("v0", farm.members())
+    file = gateway.config / "volumes/v0.conf"
+    before = file.read_text()
+    with pytest.raises(RpcError, match='"data_digest" is "CRC32C", none of none, preferred and required'):
+        call(gateway.socket, "volume.set", name="v0", data_digest="CRC32C")
+    assert file.read_text() == before
+    for name in ("HeaderDigest", "DataDigest"):
+        for number in (0, 1):
+            farm.admin(
+                number, "--mode", "target", "--op", "update", "--tid", str(farm.targets[number].tid), "--name", name,
+                "--value", "CRC32C",
+            )  # fmt: skip
+
+    said = gateway.must("set", "v0", "--header-digest", "required", "--data-digest", "required").out
+    assert "headers required, data required, from the next login to each member on" in said
+    assert "\nheader_digest = required\n" in file.read_text()
+
+    def digests() -> list[tuple[bool, bool] | None]:
+        found = call(gateway.socket, "volume.path", name="v0")["members"]
+        agreed = [one["path"] and one["path"]["negotiated"] for one in found]
+        return [one and (one["header_digest"], one["data_digest"]) for one in agreed]
+
+    assert digests() == [(False, False)] * 3, "the sessions that are there stay"
+    for number in (0, 2):
+        farm.kill(number)
+        wait_until(lambda: None in digests(), "a lost session")
+        farm.restart(number)
+        if number == 0:
+            for name in ("HeaderDigest", "DataDigest"):
+                farm.admin(
+                    0, "--mode", "target", "--op", "update", "--tid", str(farm.targets[0].tid), "--name", name,
+                    "--value", "CRC32C",
+                )  # fmt: skip
+            wait_until(lambda: digests()[0] == (True, True), "a session with digests")
+    wait_until(
+        lambda: "header_digest is required, but the target has no" in str(gateway.status("v0")["members"][2]["reason"]),
+        "the reason of the third",
+    )
+    assert digests()[2] is None

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "adapters/base/log.h"
+#include "adapters/volume/reload.h"
 #include "member.h"
 
 #define VOLUMES_MAX 1024
@@ -206,12 +207,15 @@ struct settings {
 	int64_t min, max; /* -1: as it is */
 	bool has_log;
 	enum log_mode log;
+	bool has_header, has_data; /* digests */
+	struct iscsi_digests digests;
 };
 
 static bool
 is_given(const struct settings *settings)
 {
-	return settings->min >= 0 || settings->max >= 0 || settings->has_log;
+	return settings->min >= 0 || settings->max >= 0 || settings->has_log ||
+	       settings->has_header || settings->has_data;
 }
 
 static int
@@ -230,6 +234,10 @@ change_settings(struct volume_config *config, void *argument, struct fault *faul
 	config->sync_rate_max = max;
 	if (settings->has_log)
 		config->log = settings->log;
+	if (settings->has_header)
+		config->header_digest = settings->digests.header;
+	if (settings->has_data)
+		config->data_digest = settings->digests.data;
 	return 0;
 }
 
@@ -266,6 +274,21 @@ take_log(json_object *params, struct settings *settings, struct fault *fault)
 			 "\"log\" is \"%s\", none of off, degraded and always", text);
 }
 
+static bool
+take_digest(json_object *params, const char *key, bool *given, enum iscsi_digest *out,
+	    struct fault *fault)
+{
+	json_object *value = NULL;
+	char text[32] = "";
+
+	if (!rpc_take_text(params, key, false, text, sizeof(text), fault))
+		return false;
+	*given = json_object_object_get_ex(params, key, &value) && value;
+	return !*given || iscsi_digest_parse(text, out) ||
+	       fault_set(fault, FAULT_INVALID, "give none, preferred or required",
+			 "\"%s\" is \"%s\", none of none, preferred and required", key, text);
+}
+
 /* Its level; -1: it is not known, for the volume is not assembled here. */
 static int
 level_of(struct rpc_context *context, const char *name)
@@ -288,7 +311,11 @@ take_settings(json_object *params, struct settings *settings, struct fault *faul
 			       SYNC_RATE_MOST, &settings->min, fault) &&
 	       rpc_take_number(params, "sync_rate_max_bytes", false, SYNC_RATE_LEAST,
 			       SYNC_RATE_MOST, &settings->max, fault) &&
-	       take_log(params, settings, fault);
+	       take_log(params, settings, fault) &&
+	       take_digest(params, "header_digest", &settings->has_header,
+			   &settings->digests.header, fault) &&
+	       take_digest(params, "data_digest", &settings->has_data, &settings->digests.data,
+			   fault);
 }
 
 /* Of a volume whose level is not known it is taken: on other levels it has no effect. */
@@ -328,12 +355,16 @@ rpc_volume_set(struct rpc_context *context, json_object *params, struct fault *f
 		volume_call(context->host, name, apply_rates, config, fault);
 		if (settings.has_log)
 			volume_call(context->host, name, apply_log, config, fault);
+		if (settings.has_header || settings.has_data)
+			volume_adjust(context->host, name, fault);
 		result = json_object_new_object();
 		rpc_put_text(result, "name", name);
 		rpc_put_number(result, "sync_rate_min_bytes", config->sync_rate_min);
 		rpc_put_number(result, "sync_rate_max_bytes", config->sync_rate_max);
 		rpc_put_text(result, "log",
 			     log_mode_name(rpc_log_is_used(level) ? config->log : LOG_MODE_OFF));
+		rpc_put_text(result, "header_digest", iscsi_digest_name(config->header_digest));
+		rpc_put_text(result, "data_digest", iscsi_digest_name(config->data_digest));
 	} else {
 		rpc_fail_volume(fault, code, name);
 		if (code == -EINVAL)

@@ -132,6 +132,12 @@ adjust(struct hosted *hosted, void *argument, struct fault *fault)
 	return volume_engine_adjust(hosted, fault);
 }
 
+int
+volume_adjust(struct volume_host *host, const char *name, struct fault *fault)
+{
+	return volume_call_hosted(host, name, adjust, NULL, fault);
+}
+
 /* A login that can't succeed must not be prepared. */
 static int
 check_credentials(const struct volume_config *config, struct fault *fault)

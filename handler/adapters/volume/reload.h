@@ -29,4 +29,9 @@ int
 volume_reload(struct volume_host *host, const char *name, struct reload *out, struct fault *fault);
 void reload_free(struct reload *reload);
 
+/* Have the running volume's sessions take what its configuration in memory says, from their next login
+ * on.  0, or -errno: it does not run.
+ */
+int volume_adjust(struct volume_host *host, const char *name, struct fault *fault);
+
 #endif

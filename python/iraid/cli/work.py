@@ -205,6 +205,8 @@ _LOG_WORDS = {
     "always": "always, writes are logged also while all members are there",
 }
 
+_DIGESTS = ["none", "preferred", "required"]
+
 
 @command(
     NAME,
@@ -221,17 +223,32 @@ _LOG_WORDS = {
         help="Levels 5 and 6: log writes while members are out (degraded), also while all are there (always), or never "
         "(off).",
     ),
-    examples="iraid set v0\niraid set v0 --rate-min 20M --rate-max 200M\niraid set v0 --log degraded",
+    click.option(
+        "--header-digest",
+        type=click.Choice(_DIGESTS),
+        help="CRC32C of headers between gateway and targets; required: targets without it are not used.",
+    ),
+    click.option("--data-digest", type=click.Choice(_DIGESTS), help="The same of data."),
+    examples="iraid set v0\niraid set v0 --rate-min 20M --rate-max 200M\niraid set v0 --log degraded\n"
+    "iraid set v0 --header-digest required --data-digest required",
 )
 def set_(
-    client: Client, report: Report | None, name: str, rate_min: int | None, rate_max: int | None, log: str | None
+    client: Client,
+    report: Report | None,
+    name: str,
+    rate_min: int | None,
+    rate_max: int | None,
+    log: str | None,
+    header_digest: str | None,
+    data_digest: str | None,
 ) -> None:
-    """Set the limits of resync, rebuild and scrub, and the write log; without an option, show them.
+    """Set the limits of resync, rebuild and scrub, the write log, and digests; without an option, show them.
 
     Between the limits, background work yields to I/O of initiators.  A change applies at once, and after a restart.
     --log degraded and --log always also try a log again that was given up.
+    Digests hold from the next login to each member on.
     """
-    settings = client.change_settings(name, rate_min, rate_max, log)
+    settings = client.change_settings(name, rate_min, rate_max, log, header_digest, data_digest)
     if report is None:
         return print_json(model.to_json(settings))
     report.line(
@@ -240,6 +257,9 @@ def set_(
     )
     if settings.log:
         report.line(f"Write log of volume {name}: {_LOG_WORDS.get(settings.log, settings.log)}.")
+    if settings.header_digest:
+        when = ", from the next login to each member on" if header_digest or data_digest else ""
+        report.line(f"Digests of volume {name}: headers {settings.header_digest}, data {settings.data_digest}{when}.")
 
 
 # --- wait ---

@@ -121,10 +121,23 @@ class Client:
         return self._ask(model.Probe, "volume.probe", parameters, duration_ms / 1000 + QUICK_SECONDS)
 
     def change_settings(
-        self, name: str, rate_min: int | None = None, rate_max: int | None = None, log: str | None = None
+        self,
+        name: str,
+        rate_min: int | None = None,
+        rate_max: int | None = None,
+        log: str | None = None,
+        header_digest: str | None = None,
+        data_digest: str | None = None,
     ) -> model.Settings:
         """Without any, they are only asked for."""
-        parameters = {"name": name, "sync_rate_min_bytes": rate_min, "sync_rate_max_bytes": rate_max, "log": log}
+        parameters = {
+            "name": name,
+            "sync_rate_min_bytes": rate_min,
+            "sync_rate_max_bytes": rate_max,
+            "log": log,
+            "header_digest": header_digest,
+            "data_digest": data_digest,
+        }
         return self._ask(model.Settings, "volume.set", _given(parameters))
 
     def set_rates(self, name: str, rate_min: int | None, rate_max: int | None) -> model.Settings:

@@ -177,6 +177,8 @@ class Settings:
     sync_rate_min_bytes: int
     sync_rate_max_bytes: int
     log: str = ""  # off, degraded, always; empty: the handler has no write log yet
+    header_digest: str = ""  # none, preferred, required; empty: the handler has no such setting yet
+    data_digest: str = ""
 
 
 @dataclass

@@ -87,6 +87,11 @@ def in_turn(*answers):
             {"name": "v0", "sync_rate_min_bytes": 20 << 20, "sync_rate_max_bytes": 1 << 30},
         ),
         (["set", "v0", "--log", "degraded"], "volume.set", {"name": "v0", "log": "degraded"}),
+        (
+            ["set", "v0", "--header-digest", "required", "--data-digest", "none"],
+            "volume.set",
+            {"name": "v0", "header_digest": "required", "data_digest": "none"},
+        ),
         (["set", "v0", "--log", "always"], "volume.set", {"name": "v0", "log": "always"}),
         (["set", "v0", "--log", "off"], "volume.set", {"name": "v0", "log": "off"}),
         (["events"], "events", {"after": 0, "wait_seconds": 0}),
