@@ -4,7 +4,7 @@
 #ifndef IRAID_CONFIG_CHECK_H
 #define IRAID_CONFIG_CHECK_H
 
-#include <json-c/json.h>
+#include "adapters/base/json.h"
 
 /* All faults of the gateway's files, or of one volume's and gateway.conf's:
  *	{"files": [...], "faults": [{"file", "line", "section", "key", "what", "remedy"}]}

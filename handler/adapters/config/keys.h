@@ -5,8 +5,7 @@
 #ifndef IRAID_CONFIG_KEYS_H
 #define IRAID_CONFIG_KEYS_H
 
-#include <json-c/json.h>
-
+#include "adapters/base/json.h"
 #include "text.h"
 #include "gateway_file.h"
 

@@ -59,6 +59,8 @@ iraid_config(const char *key, const char *value)
 	}
 	free(*text);
 	*text = text == &control_path ? nbdkit_absolute_path(value) : strdup(value);
+	if (!*text)
+		nbdkit_error("%s=%s: out of memory", key, value);
 	return *text ? 0 : -1;
 }
 

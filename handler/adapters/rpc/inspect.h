@@ -2,8 +2,7 @@
 #ifndef IRAID_RPC_INSPECT_H
 #define IRAID_RPC_INSPECT_H
 
-#include <json-c/json.h>
-
+#include "adapters/base/json.h"
 #include "adapters/device/member_format.h"
 
 /* Add to warnings what a target's administrator could tune; one line for each kind. */

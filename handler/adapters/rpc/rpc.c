@@ -471,10 +471,30 @@ check_params(struct request *request, struct fault *fault)
 	return true;
 }
 
+#define TEXT_FLAGS (JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE)
+
+/* There was no memory for the answer.  NULL: nor for this one, and the client is told nothing. */
+static char *
+format_short_answer(json_object *id)
+{
+	const char *id_text = id ? json_text(id, TEXT_FLAGS) : NULL;
+	char *text = NULL;
+
+	if (asprintf(&text,
+		     "{\"jsonrpc\":\"2.0\",\"id\":%s,\"error\":{\"code\":%d,\"message\":"
+		     "\"out of memory: the command may have been carried out, its answer could not "
+		     "be made\",\"data\":{\"type\":\"%s\",\"remedy\":"
+		     "\"free some memory, then look at the volume's status\"}}}",
+		     id_text ? id_text : "null", FAULT_INTERNAL, type_name(FAULT_INTERNAL)) < 0)
+		return NULL;
+	return text;
+}
+
 static char *
 format_answer(json_object *id, json_object *result, const struct fault *fault)
 {
 	json_object *answer = json_object_new_object();
+	const char *whole;
 	char *text;
 
 	json_object_object_add(answer, "jsonrpc", json_object_new_string("2.0"));
@@ -492,10 +512,11 @@ format_answer(json_object *id, json_object *result, const struct fault *fault)
 		json_object_object_add(object, "data", data);
 		json_object_object_add(answer, "error", object);
 	}
-	text = strdup(json_object_to_json_string_ext(
-		answer, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE));
+	/* Not an answer that lacks something, of which nobody could tell. */
+	whole = json_was_short() ? NULL : json_text(answer, TEXT_FLAGS);
+	text = whole ? strdup(whole) : NULL;
 	json_object_put(answer);
-	return text;
+	return text ? text : format_short_answer(id);
 }
 
 /* --- calls --- */
@@ -555,6 +576,7 @@ rpc_answer(struct rpc_context *context, const char *line, size_t length)
 	json_object *result = NULL;
 	char *text = NULL;
 
+	json_was_short(); /* of a request before */
 	if (parse_request(line, length, &request, &fault) && check_envelope(&request, &fault) &&
 	    check_method(&request, &fault) && check_rights(context, &request, &fault) &&
 	    check_params(&request, &fault))

@@ -4,11 +4,11 @@
 #ifndef IRAID_RPC_H
 #define IRAID_RPC_H
 
-#include <json-c/json.h>
 #include <pthread.h>
 #include <stdatomic.h>
 
 #include "adapters/base/fault.h"
+#include "adapters/base/json.h"
 #include "adapters/device/device.h"
 #include "adapters/volume/admin.h"
 #include "adapters/volume/host.h"

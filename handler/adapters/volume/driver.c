@@ -17,6 +17,8 @@
 #define LOSS_TOLD_MS 60000u
 /* last byte of the ISID: kind of session; one data session per device */
 #define SESSION_DATA 0
+/* after an engine that could not be made for want of memory, descriptors or room */
+#define REMAKE_MS 1000u
 
 /* --- port of the engine --- */
 
@@ -348,6 +350,14 @@ name_owner(const struct hosted *hosted, struct engine_options *options)
 	return error;
 }
 
+/* Something that the machine lacks for now. */
+static bool
+is_passing(int error)
+{
+	return error == -ENOMEM || error == -EMFILE || error == -ENFILE || error == -ENOSPC ||
+	       error == -EDQUOT || error == -EAGAIN;
+}
+
 void
 volume_engine_make(struct hosted *hosted)
 {
@@ -386,12 +396,21 @@ volume_engine_make(struct hosted *hosted)
 			state_dir(), strerror(-error));
 	if (error == 0)
 		error = make_backends(hosted, &config, options.take_over_ms);
-	if (error == 0 && name_owner(hosted, &options) == 0) {
+	if (error == 0) {
+		error = name_owner(hosted, &options);
+		if (error != 0)
+			fault_errno(&hosted->setup_fault, error,
+				    "this gateway's id can't be read from %.128s: %s", state_dir(),
+				    strerror(-error));
+	}
+	if (error == 0) {
 		hosted->engine = engine_create(&options, &port, hosted->backends,
 					       hosted->slot_count, monotonic_ms());
-		if (!hosted->engine)
-			fault_errno(&hosted->setup_fault, -ENOMEM, "out of memory");
+		error = hosted->engine ? 0 : -ENOMEM;
+		if (error != 0)
+			fault_errno(&hosted->setup_fault, error, "out of memory");
 	}
+	hosted->remake_ms = is_passing(error) ? monotonic_ms() + REMAKE_MS : 0;
 	if (hosted->engine) {
 		hosted->started_ms = realtime_ms();
 		hosted->time = (struct volume_time){ .turns = 0 };

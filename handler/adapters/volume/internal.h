@@ -103,6 +103,7 @@ struct hosted {
 	bool engine_stopping, engine_stopped;
 	struct engine_request *held_first, **held_last; /* wait for the next engine */
 	struct fault setup_fault;
+	uint64_t remake_ms; /* it is tried again then; 0: not by itself */
 	bool looked; /* the engine has asked for the time in this turn */
 	struct volume_time time;
 	bool timed; /* this turn is counted in `time` */

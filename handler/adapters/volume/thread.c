@@ -310,6 +310,9 @@ run_turn(struct hosted *hosted, uint64_t deadline_ms)
 	now_ms = reactor_now_ms(hosted->reactor);
 	next_ms = now_ms + TURN_MS_MAX;
 	follow_commands(hosted);
+	if (!hosted->engine && !hosted->engine_stopping && hosted->remake_ms != 0 &&
+	    now_ms >= hosted->remake_ms)
+		volume_engine_make(hosted);
 	if (!hosted->engine_stopping)
 		pass_held(hosted);
 	for (int i = 0; i < hosted->slot_count; i++) {
