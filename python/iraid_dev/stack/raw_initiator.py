@@ -45,6 +45,7 @@ class Answer:
 
 @dataclass
 class _Task:
+    cdb: bytes
     cmd_sn: int
     data: bytes
     read: bytearray
@@ -144,7 +145,7 @@ class RawInitiator:
         header[8:16] = bytes([0, lun]) + bytes(6)
         struct.pack_into(">I", header, 20, len(data) or read_bytes)
         header[32:48] = cdb[:16].ljust(16, b"\0")
-        self.tasks[tag] = _Task(self._cmd_sn, data, bytearray(read_bytes))
+        self.tasks[tag] = _Task(cdb, self._cmd_sn, data, bytearray(read_bytes))
         self._send(header, data[:_IMMEDIATE_BYTES])
         self._cmd_sn = (self._cmd_sn + 1) & 0xFFFFFFFF
         return tag
