@@ -11,8 +11,8 @@
 
 #include "files.h"
 
-int
-folder_make(const char *path)
+static int
+make_folders(const char *path, mode_t mode)
 {
 	char part[PATH_MAX];
 	size_t length = strlen(path);
@@ -24,11 +24,17 @@ folder_make(const char *path)
 		if (part[i] != '/' && part[i] != '\0')
 			continue;
 		part[i] = '\0';
-		if (mkdir(part, 0755) != 0 && errno != EEXIST)
+		if (mkdir(part, mode) != 0 && errno != EEXIST)
 			return -errno;
 		part[i] = path[i];
 	}
 	return 0;
+}
+
+int
+folder_make(const char *path)
+{
+	return make_folders(path, 0755);
 }
 
 static int
@@ -98,7 +104,7 @@ file_put(const char *folder, const char *name, const void *data, size_t length, 
 	char temporary[NAME_MAX + 1];
 	int folder_fd, error;
 
-	error = folder_make(folder);
+	error = make_folders(folder, 0700); /* what is in it is nobody else's */
 	if (error != 0)
 		return error;
 	folder_fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-/* Make folder and its parents, as mkdir -p.  0 or -errno. */
+/* Make folder and its parents, as mkdir -p: others may look what is in them.  0 or -errno. */
 int folder_make(const char *path);
 
 /* Replace folder/name by data: a crash at any moment leaves the old or the new file, and the
