@@ -11,9 +11,9 @@ import fake_target as fake
 import pytest
 from backend_probe import pattern, result
 from fake_target import DATA_OUT, FakeTarget, LoginAnswer, sense
-from flip_proxy import TO_GATEWAY, TO_TARGET, FlipProxy
 
 from iraid_dev.stack.farm import TargetFarm
+from iraid_dev.stack.flip_proxy import TO_GATEWAY, TO_TARGET, FlipProxy
 from iraid_dev.stack.private_gateway import RpcError, call, wait_until
 
 pytestmark = pytest.mark.timeout(120)
@@ -205,14 +205,14 @@ def test_a_rejected_command_ends_the_session(start, opcode) -> None:
 FLIP_BYTES = 65536
 
 
-def digesting(farm: TargetFarm, value: str) -> int:
-    """Has target 0 agree to what is offered, or to nothing; its port."""
+def digesting(farm: TargetFarm, value: str) -> tuple[str, int]:
+    """Has target 0 agree to what is offered, or to nothing; where it is."""
     for name in ("HeaderDigest", "DataDigest"):
         farm.admin(
             0, "--mode", "target", "--op", "update", "--tid", str(farm.targets[0].tid), "--name", name,
             "--value", value,
         )  # fmt: skip
-    return farm.targets[0].ports[0]
+    return "127.0.0.1", farm.targets[0].ports[0]
 
 
 def through(farm: TargetFarm, proxy: FlipProxy) -> str:

@@ -12,13 +12,16 @@ import subprocess
 import sys
 from pathlib import Path
 
+from iraid_dev.stack.farm import LUN
+from iraid_dev.stack.faults import FaultFarm
+from iraid_dev.stack.flip_proxy import TO_GATEWAY, TO_TARGET, FlipProxy
 from iraid_dev.stack.gateway import Volume, iraid
 from iraid_dev.stack.raw_initiator import RawInitiator
 from iraid_dev.stack.tools import attempt, wait_for
 
 from .aborts import Aborts, Broken, Counts
 from .driver import Wrong
-from .lab import LabStage
+from .lab import MEMBER_BYTES, LabStage
 from .report import Run
 
 HARMFUL = "iqn.2026-01.org.iraid.test:harmful"
@@ -32,18 +35,26 @@ OPCODES = (0x00, 0x03, 0x12, 0x1A, 0x1B, 0x25, 0x2F, 0x35, 0x37, 0x4D, 0x5A, 0x5
 
 class HostileStage(LabStage):
     def __init__(self, run: Run) -> None:
-        self.run, self.answers, self.attempts = run, Counts(), {"logins": 0, "nonsense": 0, "lies": 0}
+        self.run, self.answers, self.attempts = run, Counts(), {"logins": 0, "nonsense": 0, "lies": 0, "flips": 0}
         super().__init__(run)
         kills = ("gateway killed", "gateway killed without a member")
         self.faults = {name: fault for name, fault in self.faults.items() if name not in kills}
         self.faults |= {
             "commands aborted, LUN reset": (6, self.aborts), "LUN reset by sg_reset": (3, self.resets),
             "storm of logins": (3, self.logins), "commands of nonsense": (3, self.nonsense),
-            "member's target lies": (4, self.lies),
+            "member's target lies": (4, self.lies), "bits flipped on the way": (4, self.flips),
         }  # fmt: skip
 
+    def make_farm(self, count: int) -> FaultFarm:
+        return FlippedFarm(Path("/dev/shm/soak"), count, MEMBER_BYTES, digests=True)
+
     def _set_up(self) -> None:
+        """The volume's first sessions end, so that all have digests."""
         super()._set_up()
+        digests = ("--header-digest", "required", "--data-digest", "required")
+        iraid("set", self.volume.name, *digests)
+        for proxy in self.farm.proxies:
+            proxy.end_all()
         self._admit(self.volume)
         host, port = self.volume.portal.rsplit(":", 1)
         self.place = (host, int(port))
@@ -136,6 +147,39 @@ class HostileStage(LabStage):
             taken, _ = liar.communicate(timeout=30)
         self.attempts["lies"] += int(taken or 0)
         self.farm.restart(number)
+
+    def flips(self, chance: random.Random) -> None:
+        """One bit at a time, in headers and data, both ways; a session may end for it."""
+        proxy = self.farm.proxies[chance.choice(self.roles)]
+        before = proxy.injected
+        for _ in range(chance.randint(3, 12)):
+            proxy.arm(
+                chance.choice((TO_GATEWAY, TO_TARGET)), chance.choice(("header", "data")), chance.randrange(1 << 32)
+            )
+            self.wait_probes()
+        proxy.disarm()
+        self.attempts["flips"] += proxy.injected - before
+
+
+class FlippedFarm(FaultFarm):
+    """Targets behind proxies, which the volume's members name."""
+
+    def __enter__(self) -> FlippedFarm:
+        super().__enter__()
+        places = [self.portal(number).rpartition(":") for number in range(len(self))]
+        self.proxies = [
+            FlipProxy((address, int(port)), header_digest=True, data_digest=True).__enter__()
+            for address, _, port in places
+        ]
+        return self
+
+    def member(self, number: int, which: int = 0) -> str:
+        return f"{self.proxies[number].portal}/{self.iqn(number)}/{LUN}"
+
+    def close(self) -> None:
+        for proxy in getattr(self, "proxies", []):
+            proxy.__exit__()
+        super().close()
 
 
 def resident_bytes(process: int) -> int:

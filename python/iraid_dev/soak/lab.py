@@ -50,7 +50,7 @@ class LabStage:
 
     def _set_up(self) -> None:
         log = Path(os.environ["IRAID_LAB_STATE"]) / "log"
-        self.farm = FaultFarm(Path("/dev/shm/soak"), MEMBERS[self.level] + 1, MEMBER_BYTES).__enter__()
+        self.farm = self.make_farm(MEMBERS[self.level] + 1).__enter__()
         runner = Runner(log)
         runner.start()
         self.gateway = Gateway(runner)
@@ -61,6 +61,9 @@ class LabStage:
             iraid("set", self.volume.name, "--log", self.log)
         self.watch = Watch(self.volume.login(), size_bytes=8 << 20, rate="3m")
         self.mark()
+
+    def make_farm(self, count: int) -> FaultFarm:
+        return FaultFarm(Path("/dev/shm/soak"), count, MEMBER_BYTES)
 
     # What the driver asks
 

@@ -87,6 +87,7 @@ class TargetOptions:
     prefix: tuple[str, ...] = ()  # for example ("ip", "netns", "exec", "t0")
     port: int = 0  # this one, instead of a free one, at an address that no other target has
     iqn: str = ""  # this one, instead of one made of number and port
+    digests: bool = False  # agrees to CRC32C of headers and data
 
 
 @dataclasses.dataclass
@@ -345,6 +346,8 @@ class TargetFarm:
         tid = ("--tid", str(target.tid))
         self.admin(number, "--mode", "target", "--op", "new", *tid, "--targetname", target.iqn)
         parameters: dict[str, object] = dict(TUNED) if options.tuned else {}
+        if options.digests:
+            parameters |= {"HeaderDigest": "CRC32C", "DataDigest": "CRC32C"}
         if options.nop_seconds:
             parameters |= {"nop_interval": options.nop_seconds, "nop_count": 5}
         for name, value in parameters.items():

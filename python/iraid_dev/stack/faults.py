@@ -41,16 +41,16 @@ def _network(number: int) -> str:
 class FaultFarm(TargetFarm):
     """TargetFarm whose targets sit at the other ends of links that can be cut and slowed."""
 
-    def __init__(self, folder: Path, count: int, size_bytes: int = 128 << 20):
+    def __init__(self, folder: Path, count: int, size_bytes: int = 128 << 20, digests: bool = False):
         self._links = 0
         try:
-            options = [self._link(size_bytes) for _ in range(count)]
+            options = [self._link(size_bytes, digests) for _ in range(count)]
             super().__init__(folder, options=options)
         except BaseException:
             self._unlink()
             raise
 
-    def _link(self, size_bytes: int) -> TargetOptions:
+    def _link(self, size_bytes: int, digests: bool = False) -> TargetOptions:
         number, self._links = self._links, self._links + 1
         space, network = f"iraid{number}", _network(number)
         for leftover in (("netns", "del", space), ("link", "del", f"to{number}")):
@@ -63,7 +63,8 @@ class FaultFarm(TargetFarm):
         run("ip", "-n", space, "addr", "add", f"{network}.2/24", "dev", "eth0")
         run("ip", "-n", space, "link", "set", "eth0", "up")
         run("ip", "-n", space, "link", "set", "lo", "up")
-        return TargetOptions(size_bytes=size_bytes, address=f"{network}.2", prefix=("ip", "netns", "exec", space))
+        prefix = ("ip", "netns", "exec", space)
+        return TargetOptions(size_bytes=size_bytes, address=f"{network}.2", prefix=prefix, digests=digests)
 
     def add_linked(self) -> int:
         """One more, empty, on a link of its own."""

@@ -1,8 +1,10 @@
 """A TCP proxy before a target that flips one bit of a PDU when it is told to: what TCP's checksum lets pass.
 
-with FlipProxy(port) as proxy:
+with FlipProxy(("127.0.0.1", port), header_digest=True, data_digest=True) as proxy:
     probe.open()                             # the login goes through as it is
     proxy.arm(TO_GATEWAY, "data", seed=7)    # the next PDU that way that has data
+
+Where the target is not there, connections end; one that is stopped or cut off is silent here, too.
 """
 
 from __future__ import annotations
@@ -13,17 +15,19 @@ import threading
 
 TO_GATEWAY, TO_TARGET = "to the gateway", "to the target"
 HEADER_BYTES, DIGEST_BYTES = 48, 4
+CONNECT_SECONDS_MAX = 30
 LOGIN_RESPONSE, FULL_FEATURE = 0x23, 0x83
 
 
 class FlipProxy:
-    def __init__(self, target_port: int, *, header_digest: bool, data_digest: bool) -> None:
-        self.target_port = target_port
+    def __init__(self, target: tuple[str, int], *, header_digest: bool, data_digest: bool) -> None:
+        """target: address and port.  Which digests sessions will have."""
+        self.target = target
         self.digests = (DIGEST_BYTES if header_digest else 0, DIGEST_BYTES if data_digest else 0)
         self.injected = 0
         self._lock = threading.Lock()
         self._armed: tuple[str, str, random.Random] | None = None
-        self._sockets: list[socket.socket] = []
+        self._sockets: set[socket.socket] = set()
         self._listener = socket.create_server(("127.0.0.1", 0))
 
     @property
@@ -37,8 +41,12 @@ class FlipProxy:
     def __exit__(self, *_: object) -> None:
         self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
-        for one in self._sockets:
-            _close(one)
+        self.end_all()
+
+    def end_all(self) -> None:
+        """All sessions."""
+        for one in list(self._sockets):
+            self._end(one)
 
     def arm(self, way: str, part: str, seed: int) -> None:
         """part: "header" (with its digest) or "data" (with padding and digest); once."""
@@ -55,13 +63,22 @@ class FlipProxy:
         while True:
             try:
                 gateway, _ = self._listener.accept()
-                target = socket.create_connection(("127.0.0.1", self.target_port))
             except OSError:
                 return
-            self._sockets += [gateway, target]
-            session = {"full": False}
-            for way, source, sink in ((TO_TARGET, gateway, target), (TO_GATEWAY, target, gateway)):
-                threading.Thread(target=self._pass_on, args=(way, source, sink, session), daemon=True).start()
+            threading.Thread(target=self._connect, args=(gateway,), daemon=True).start()
+
+    def _connect(self, gateway: socket.socket) -> None:
+        self._sockets.add(gateway)
+        try:
+            target = socket.create_connection(self.target, CONNECT_SECONDS_MAX)
+        except OSError:
+            self._end(gateway)
+            return
+        target.settimeout(None)
+        self._sockets.add(target)
+        session = {"full": False}
+        threading.Thread(target=self._pass_on, args=(TO_TARGET, gateway, target, session), daemon=True).start()
+        self._pass_on(TO_GATEWAY, target, gateway, session)
 
     def _pass_on(self, way: str, source: socket.socket, sink: socket.socket, session: dict[str, bool]) -> None:
         try:
@@ -78,7 +95,11 @@ class FlipProxy:
                 sink.sendall(header + data)
         except OSError:
             for one in (source, sink):
-                _close(one)
+                self._end(one)
+
+    def _end(self, one: socket.socket) -> None:
+        self._sockets.discard(one)
+        _close(one)
 
     def _maybe_flip(self, way: str, header: bytes, data: bytes) -> tuple[bytes, bytes]:
         with self._lock:
