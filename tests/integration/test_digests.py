@@ -228,7 +228,7 @@ def test_every_flipped_bit_is_found(farm, start, seed, figure) -> None:
     """In headers and data, both ways; what is read is always what was written, and so is what lies on the disk."""
     rng = random.Random(seed)
     found = {"repeated": 0, "session ended": 0}
-    with FlipProxy(digesting(farm, "CRC32C"), header_digest=True, data_digest=True) as proxy:
+    with FlipProxy(digesting(farm, "CRC32C")) as proxy:
         probe = start(through(farm, proxy), *options("required"))
         probe.open()
         assert result(probe.ask(f"write 0 {FLIP_BYTES} 0")) == 0
@@ -265,7 +265,7 @@ def test_every_flipped_bit_is_found(farm, start, seed, figure) -> None:
 @pytest.mark.parametrize("way", [TO_GATEWAY, TO_TARGET])
 def test_without_digests_a_flipped_bit_falsifies_data(farm, start, way) -> None:
     """The other side of the same coin: the proxy does what it is believed to do."""
-    with FlipProxy(digesting(farm, "None"), header_digest=False, data_digest=False) as proxy:
+    with FlipProxy(digesting(farm, "None")) as proxy:
         probe = start(through(farm, proxy), *options("none"))
         probe.open()
         if way == TO_TARGET:

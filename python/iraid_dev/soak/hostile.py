@@ -167,10 +167,7 @@ class FlippedFarm(FaultFarm):
     def __enter__(self) -> FlippedFarm:
         super().__enter__()
         places = [self.portal(number).rpartition(":") for number in range(len(self))]
-        self.proxies = [
-            FlipProxy((address, int(port)), header_digest=True, data_digest=True).__enter__()
-            for address, _, port in places
-        ]
+        self.proxies = [FlipProxy((address, int(port))).__enter__() for address, _, port in places]
         return self
 
     def member(self, number: int, which: int = 0) -> str:

@@ -1,6 +1,6 @@
 """A TCP proxy before a target that flips one bit of a PDU when it is told to: what TCP's checksum lets pass.
 
-with FlipProxy(("127.0.0.1", port), header_digest=True, data_digest=True) as proxy:
+with FlipProxy(("127.0.0.1", port)) as proxy:
     probe.open()                             # the login goes through as it is
     proxy.arm(TO_GATEWAY, "data", seed=7)    # the next PDU that way that has data
 
@@ -19,11 +19,30 @@ CONNECT_SECONDS_MAX = 30
 LOGIN_RESPONSE, FULL_FEATURE = 0x23, 0x83
 
 
+class Session:
+    """What a login agrees to, as the target's answers say."""
+
+    def __init__(self) -> None:
+        self.full = False
+        self.text = b""
+
+    def hears(self, header: bytes, data: bytes) -> None:
+        self.text += data
+        self.full = header[1] & FULL_FEATURE == FULL_FEATURE
+
+    @property
+    def digests(self) -> tuple[int, int]:
+        """Bytes behind a header, and behind data."""
+        if not self.full:
+            return 0, 0
+        keys = self.text.split(b"\0")
+        return DIGEST_BYTES * (b"HeaderDigest=CRC32C" in keys), DIGEST_BYTES * (b"DataDigest=CRC32C" in keys)
+
+
 class FlipProxy:
-    def __init__(self, target: tuple[str, int], *, header_digest: bool, data_digest: bool) -> None:
-        """target: address and port.  Which digests sessions will have."""
+    def __init__(self, target: tuple[str, int]) -> None:
+        """target: address and port."""
         self.target = target
-        self.digests = (DIGEST_BYTES if header_digest else 0, DIGEST_BYTES if data_digest else 0)
         self.injected = 0
         self._lock = threading.Lock()
         self._armed: tuple[str, str, random.Random] | None = None
@@ -76,22 +95,22 @@ class FlipProxy:
             return
         target.settimeout(None)
         self._sockets.add(target)
-        session = {"full": False}
+        session = Session()
         threading.Thread(target=self._pass_on, args=(TO_TARGET, gateway, target, session), daemon=True).start()
         self._pass_on(TO_GATEWAY, target, gateway, session)
 
-    def _pass_on(self, way: str, source: socket.socket, sink: socket.socket, session: dict[str, bool]) -> None:
+    def _pass_on(self, way: str, source: socket.socket, sink: socket.socket, session: Session) -> None:
         try:
             while True:
                 header = _exactly(source, HEADER_BYTES)
-                header_digest, data_digest = self.digests if session["full"] else (0, 0)
+                header_digest, data_digest = session.digests
                 length = int.from_bytes(header[5:8], "big")
                 more = _exactly(source, header[4] * 4 + header_digest)
                 data = _exactly(source, length + -length % 4 + (data_digest if length else 0))
-                if session["full"]:
+                if session.full:
                     header, data = self._maybe_flip(way, header + more, data)
-                elif header[0] & 0x3F == LOGIN_RESPONSE and header[1] & FULL_FEATURE == FULL_FEATURE:
-                    session["full"] = True
+                elif header[0] & 0x3F == LOGIN_RESPONSE:
+                    session.hears(header, data)
                 sink.sendall(header + data)
         except OSError:
             for one in (source, sink):
