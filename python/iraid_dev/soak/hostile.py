@@ -20,7 +20,7 @@ from iraid_dev.stack.raw_initiator import RawInitiator
 from iraid_dev.stack.tools import attempt, wait_for
 
 from .aborts import Aborts, Broken, Counts
-from .driver import Wrong
+from .driver import Wrong, at_rest
 from .lab import MEMBER_BYTES, LabStage
 from .report import Run
 
@@ -48,13 +48,16 @@ class HostileStage(LabStage):
     def make_farm(self, count: int) -> FaultFarm:
         return FlippedFarm(Path("/dev/shm/soak"), count, MEMBER_BYTES, digests=True)
 
-    def _set_up(self) -> None:
-        """The volume's first sessions end, so that all have digests."""
-        super()._set_up()
-        digests = ("--header-digest", "required", "--data-digest", "required")
-        iraid("set", self.volume.name, *digests)
-        for proxy in self.farm.proxies:
+    def prepare(self) -> None:
+        """Its first sessions end, one after the other, so that all have digests."""
+        iraid("set", self.volume.name, "--header-digest", "required", "--data-digest", "required")
+        for proxy in self.farm.proxies[: len(self.roles)]:
+            before = proxy.logins
             proxy.end_all()
+            wait_for(lambda: proxy.logins > before and at_rest(self.status()), "a login with digests", 60)  # noqa: B023
+
+    def _set_up(self) -> None:
+        super()._set_up()
         self._admit(self.volume)
         host, port = self.volume.portal.rsplit(":", 1)
         self.place = (host, int(port))

@@ -59,11 +59,15 @@ class LabStage:
         self.volume = self.gateway.create(self.level, [self.farm.member(number) for number in self.roles])
         if self.log != LOGS[0]:
             iraid("set", self.volume.name, "--log", self.log)
+        self.prepare()
         self.watch = Watch(self.volume.login(), size_bytes=8 << 20, rate="3m")
         self.mark()
 
     def make_farm(self, count: int) -> FaultFarm:
         return FaultFarm(Path("/dev/shm/soak"), count, MEMBER_BYTES)
+
+    def prepare(self) -> None:
+        """What is to be done to the volume before anybody uses it."""
 
     # What the driver asks
 

@@ -43,7 +43,7 @@ class FlipProxy:
     def __init__(self, target: tuple[str, int]) -> None:
         """target: address and port."""
         self.target = target
-        self.injected = 0
+        self.injected = self.logins = 0
         self._lock = threading.Lock()
         self._armed: tuple[str, str, random.Random] | None = None
         self._sockets: set[socket.socket] = set()
@@ -111,6 +111,7 @@ class FlipProxy:
                     header, data = self._maybe_flip(way, header + more, data)
                 elif header[0] & 0x3F == LOGIN_RESPONSE:
                     session.hears(header, data)
+                    self.logins += session.full
                 sink.sendall(header + data)
         except OSError:
             for one in (source, sink):
