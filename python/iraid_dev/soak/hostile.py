@@ -9,9 +9,9 @@ import contextlib
 import random
 import socket
 import subprocess
-import sys
 from pathlib import Path
 
+from iraid_dev.places import module_words
 from iraid_dev.stack.farm import LUN
 from iraid_dev.stack.faults import FaultFarm
 from iraid_dev.stack.flip_proxy import TO_GATEWAY, TO_TARGET, FlipProxy
@@ -138,13 +138,14 @@ class HostileStage(LabStage):
         number = chance.choice(self.roles)
         address, _, port = self.farm.portal(number).rpartition(":")
         self.farm.kill(number)
-        words = [sys.executable, "-m", "iraid_dev.stack.lying_target", address, port, str(chance.randrange(1 << 32))]
+        words = [*module_words("iraid_dev.stack.lying_target"), address, port, str(chance.randrange(1 << 32))]
         liar = subprocess.Popen(
             [*self.farm.targets[number].options.prefix, *words],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
         )  # fmt: skip
         try:
-            wait_for(lambda: liar.stdout.readline() or liar.poll() is not None, "a target that lies")
+            if liar.stdout.readline().strip() != "ready":
+                raise Wrong("the target that lies did not start")
             self.last(chance, 5, 20)
         finally:
             taken, _ = liar.communicate(timeout=30)
