@@ -184,7 +184,8 @@ session_connect_failed(struct iscsi_member *member, int error)
 		enter(member, SESSION_CONNECT);
 		return;
 	}
-	session_leave(member, error, "portal %s: %s", member->portal, strerror(-error));
+	session_leave(member, error, "portal %s: %s%s", member->portal, strerror(-error),
+		      error == -EMFILE ? " in this process; raise LimitNOFILE of its service" : "");
 }
 
 static void

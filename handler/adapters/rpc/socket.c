@@ -4,6 +4,7 @@
  * A call that waits ends when its client goes, and a client that stalls loses its connection.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -28,6 +29,7 @@
 #define READ_BYTES 4096u
 #define SEND_SECONDS_MAX 30  /* a client that reads no answer must not hold up the end */
 #define REQUEST_MS_MAX 30000 /* from a request's first byte to its last */
+#define NO_ROOM_MS 1000	     /* until it is tried again to accept */
 
 struct rules {
 	const char *name;
@@ -67,6 +69,8 @@ struct control {
 	struct control *monitor; /* of root's; NULL: there is none */
 	char path[SOCKET_PATH_MAX];
 	int fd, lock_fd, stop_fd;
+	int kept_fd; /* given up to refuse a connection that there is no descriptor for; -1: none */
+	bool short_of_fds;
 	pthread_t thread;
 	pthread_mutex_t changes; /* one create or delete at a time */
 	atomic_int working;
@@ -363,6 +367,69 @@ begin_connection(struct control *control, int fd, uid_t uid)
 	}
 }
 
+static int
+accept_now(const struct control *control)
+{
+	return accept4(control->fd, NULL, NULL, SOCK_CLOEXEC);
+}
+
+static int
+keep_one(void)
+{
+	return open("/dev/null", O_RDONLY | O_CLOEXEC);
+}
+
+static bool
+is_short_of_fds(int error)
+{
+	return error == EMFILE || error == ENFILE;
+}
+
+/* The caller is told, by the descriptor that is kept for it.  False: another thread took that. */
+static bool
+refuse_for_fds(struct control *control, int error)
+{
+	static const char *const remedy =
+		"raise LimitNOFILE of the service, and see in /proc/PID/fd what it has open";
+	char text[128];
+	int fd = -1;
+
+	snprintf(text, sizeof(text), "process %ld has no file descriptor left: %s", (long)getpid(),
+		 strerror(error));
+	if (!control->short_of_fds)
+		log_line(LOG_ERR, "%s: connections are refused: %s; %s", control->rules->name, text,
+			 remedy);
+	control->short_of_fds = true;
+	if (control->kept_fd >= 0) {
+		close(control->kept_fd);
+		fd = accept_now(control);
+	}
+	if (fd >= 0) {
+		send_refusal(fd, FAULT_BUSY, text, remedy);
+		close(fd);
+	}
+	control->kept_fd = keep_one();
+	return fd >= 0;
+}
+
+/* One that wants in; -1: nobody does, or there is no room for it. */
+static int
+accept_next(struct control *control)
+{
+	struct pollfd stop = { .fd = control->stop_fd, .events = POLLIN };
+	int fd = accept_now(control), error = errno;
+
+	if (fd >= 0) {
+		control->short_of_fds = false;
+		if (control->kept_fd < 0)
+			control->kept_fd = keep_one();
+	} else if (is_short_of_fds(error) ? !refuse_for_fds(control, error)
+					  : error == ENOMEM || error == ENOBUFS) {
+		poll(&stop, 1, NO_ROOM_MS); /* else it would spin */
+	}
+	return fd;
+}
+
 static void *
 run_accept(void *argument)
 {
@@ -381,12 +448,9 @@ run_accept(void *argument)
 			break;
 		if (fds[1].revents)
 			break;
-		fd = accept4(control->fd, NULL, NULL, SOCK_CLOEXEC);
-		if (fd < 0) {
-			if (errno == EMFILE || errno == ENFILE || errno == ENOMEM)
-				poll(&fds[1], 1, 1000); /* else it would spin until one is closed */
+		fd = accept_next(control);
+		if (fd < 0)
 			continue;
-		}
 		setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
 		if (!peer_may_speak(control, fd, &uid))
 			close(fd);
@@ -408,6 +472,7 @@ open_socket(struct control *control, struct fault *fault)
 			       &control->lock_fd, fault);
 	if (control->fd < 0)
 		return control->fd;
+	control->kept_fd = keep_one();
 	control->stop_fd = eventfd(0, EFD_CLOEXEC);
 	return control->stop_fd >= 0 ? 0 : fault_errno(fault, -errno, "%s: %m", control->path);
 }
@@ -421,6 +486,8 @@ close_socket(struct control *control)
 	}
 	if (control->stop_fd >= 0)
 		close(control->stop_fd);
+	if (control->kept_fd >= 0)
+		close(control->kept_fd);
 	if (control->lock_fd >= 0)
 		close(control->lock_fd);
 }
@@ -441,7 +508,7 @@ serve(struct volume_host *host, const char *path, const struct rules *rules, str
 	}
 	control->host = host;
 	control->rules = rules;
-	control->fd = control->lock_fd = control->stop_fd = -1;
+	control->fd = control->lock_fd = control->stop_fd = control->kept_fd = -1;
 	memcpy(control->path, path, strlen(path) + 1);
 	pthread_mutex_init(&control->changes, NULL);
 	pthread_mutex_init(&control->lock, NULL);

@@ -5,6 +5,7 @@ connection per call: the command makes few of them, and a handler that was resta
 is none of its concern.
 """
 
+import contextlib
 import errno
 import json
 import os
@@ -251,7 +252,9 @@ class Client:
         deadline = time.monotonic() + seconds
         try:
             connection.settimeout(seconds)
-            connection.sendall(request)
+            # A refusal does not wait for the request: why it was closed is there to be read.
+            with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+                connection.sendall(request)
             while b"\n" not in answer:
                 left = deadline - time.monotonic()
                 if left <= 0:

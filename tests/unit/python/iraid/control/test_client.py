@@ -105,6 +105,26 @@ def test_an_answer_cut_off_in_the_middle_is_told_from_no_answer(path):
         assert "after 10 bytes of its answer" in failure_of(path).message
 
 
+def test_who_is_refused_before_he_asks_reads_why(path, monkeypatch):
+    """As when the handler has no room for another connection: it closes without reading a request."""
+    refusal = {"code": 8, "message": "32 connections are open", "data": {"type": "busy", "remedy": "close one"}}
+    body = json.dumps({"jsonrpc": "2.0", "id": None, "error": refusal})
+    connect = Client._connect
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(path))
+        listener.listen()
+
+        def refused(client, seconds):
+            connection = connect(client, seconds)
+            with listener.accept()[0] as other_end:
+                other_end.sendall(body.encode() + b"\n")
+            return connection
+
+        monkeypatch.setattr(Client, "_connect", refused)
+        error = failure_of(path)
+    assert (error.kind, error.message, error.remedy) == ("busy", "32 connections are open", "close one")
+
+
 @pytest.mark.parametrize(
     "raw",
     [
