@@ -10,26 +10,24 @@ from pathlib import Path
 import pytest
 
 from iraid_dev.stack.farm import TargetFarm
-from iraid_dev.stack.private_gateway import Gateway, Served
+from iraid_dev.stack.private_gateway import Gateway, Process
 
 BLOCK = 4096
-# Its own small disk, in a mount namespace, with what the state folder holds.
-SMALL_DISK = (
-    "unshare",
-    "--mount",
-    "sh",
-    "-ec",
-    'cp -a "$IRAID_STATE_DIR" "$IRAID_STATE_DIR.copy"; '
-    'mount -t tmpfs -o size=128k,mode=700 tmpfs "$IRAID_STATE_DIR"; '
-    'cp -a "$IRAID_STATE_DIR.copy/." "$IRAID_STATE_DIR"; exec "$@"',
-    "sh",
-)
 
 
-def fill(volume: Served) -> Path:
+def small_disk(folder: Path, options: str = "size=128k") -> tuple[str, ...]:
+    """Words before a program's: its own small disk, in a mount namespace, with what the folder holds."""
+    return (
+        "unshare", "--mount", "sh", "-ec",
+        f'rm -rf "$0.copy"; cp -a "$0" "$0.copy"; mount -t tmpfs -o {options},mode=700 tmpfs "$0"; '
+        'cp -a "$0.copy/." "$0"; exec "$@"',
+        str(folder),
+    )  # fmt: skip
+
+
+def fill(process: Process, folder: Path) -> Path:
     """Not one byte is left, nor room for a file; the file that takes it all."""
-    state = Path(f"/proc/{volume.process.pid}/root{volume.gateway.state}")
-    filler = state / "filler"
+    filler = Path(f"/proc/{process.pid}/root{folder}/filler")
     with pytest.raises(OSError) as full, filler.open("wb", buffering=0) as file:
         while True:
             file.write(bytes(BLOCK))
@@ -45,9 +43,9 @@ def test_a_member_goes_while_the_disk_is_full(
     farm = make_farm(count)
     gateway.create("v0", farm.members(), level, "64K", "--give-up", "2")
     gateway.must("stop", "v0")
-    with gateway.serve("v0", prefix=SMALL_DISK) as volume:
+    with gateway.serve("v0", prefix=small_disk(gateway.state)) as volume:
         handle = volume.connect()
-        filler = fill(volume)
+        filler = fill(volume.process, gateway.state)
         epoch = volume.status()["epoch"]
         farm.kill(1)
         written = os.urandom(BLOCK)

@@ -1,4 +1,5 @@
 /* base/fault.c - see fault.h. */
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -58,6 +59,25 @@ fault_errno(struct fault *fault, int error, const char *format, ...)
 
 	va_start(arguments, format);
 	fault_vset(fault, error, "", format, arguments);
+	va_end(arguments);
+	return error;
+}
+
+int
+fault_disk(struct fault *fault, int error, const char *folder, const char *format, ...)
+{
+	char remedy[sizeof(fault->remedy)] = "";
+	va_list arguments;
+
+	if (error == -ENOSPC || error == -EDQUOT) {
+		snprintf(remedy, sizeof(remedy),
+			 "make room on that disk (df -h %.160s and df -i %.160s show how much "
+			 "there is), then try again",
+			 folder, folder);
+		error = -EDQUOT;
+	}
+	va_start(arguments, format);
+	fault_vset(fault, error, remedy, format, arguments);
 	va_end(arguments);
 	return error;
 }

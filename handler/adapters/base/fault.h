@@ -54,6 +54,13 @@ bool fault_set(struct fault *fault, enum fault_code code, const char *remedy, co
 int fault_errno(struct fault *fault, int error, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
+/* Of something that was to be written in a folder.  Returns the error, or -EDQUOT whatever kind of
+ * room there is none of on that disk: -ENOSPC means elsewhere that a table has no place for one
+ * more.  Only then there is a remedy.
+ */
+int fault_disk(struct fault *fault, int error, const char *folder, const char *format, ...)
+	__attribute__((format(printf, 4, 5)));
+
 /* For functions that take a format themselves. */
 void fault_vset(struct fault *fault, int code, const char *remedy, const char *format,
 		va_list arguments) __attribute__((format(printf, 4, 0)));

@@ -284,8 +284,8 @@ config_lock(const char *name, struct fault *fault)
 			fault, error,
 			"another program has held the lock %s/%s for %d s; fuser -v shows which",
 			run_dir(), name, CONFIG_LOCK_MS_MAX / 1000);
-	return fault_errno(fault, error, "%s/%s can't be locked: %s", run_dir(), name,
-			   strerror(-error));
+	return fault_disk(fault, error, run_dir(), "%s/%s can't be locked: %s", run_dir(), name,
+			  strerror(-error));
 }
 
 int

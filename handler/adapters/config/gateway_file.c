@@ -271,10 +271,12 @@ gateway_spares_write(const struct spare_pool *pool, struct fault *fault)
 	if (error == 0)
 		error = config_file_replace(config_dir(), gateway_name, file->text);
 	if (error != 0)
-		fault_errno(fault, error, "%s/%s: %s", config_dir(), gateway_name,
-			    error == -EINVAL ? "can't be changed in its present form; write "
-					       "[spares] and one spare a line, as in iraid.conf(5)"
-					     : strerror(-error));
+		error = fault_disk(fault, error, config_dir(), "%s/%s: %s", config_dir(),
+				   gateway_name,
+				   error == -EINVAL
+					   ? "can't be changed in its present form; write "
+					     "[spares] and one spare a line, as in iraid.conf(5)"
+					   : strerror(-error));
 	if (file)
 		gateway_file_free(file);
 	free(file);

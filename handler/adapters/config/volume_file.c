@@ -475,7 +475,8 @@ write_edit(const struct edit *edit, struct fault *fault)
 	if (error == 0)
 		error = config_file_replace(folder, name, edit->now.text);
 	return error == 0 ? 0
-			  : fault_errno(fault, error, "%s: %s", edit->now.path, strerror(-error));
+			  : fault_disk(fault, error, config_dir(), "%s: %s", edit->now.path,
+				       strerror(-error));
 }
 
 int

@@ -204,6 +204,10 @@ rpc_fail_call(struct fault *fault, int error, const char *name, const char *thin
 	case -EBUSY:
 		code = FAULT_BUSY;
 		break;
+	case -EDQUOT:
+		remedy = fault->remedy;
+		code = FAULT_INTERNAL;
+		break;
 	case -EALREADY:
 	case -EOPNOTSUPP:
 		code = FAULT_INVALID;

@@ -64,6 +64,8 @@ into_pool(struct rpc_context *context, struct member_work *device,
 		return true;
 	}
 	members_wipe(device, 1);
+	if (code == -EDQUOT)
+		return fault_set(fault, FAULT_INTERNAL, fault->remedy, "%s", fault->message);
 	return fault_set(fault, code == -ENOSPC || code == -EEXIST ? FAULT_EXISTS : FAULT_INTERNAL,
 			 "check the permissions and free space of that folder, and 'iraid status'",
 			 "%s", fault->message);
@@ -107,9 +109,7 @@ out_of_pool(struct rpc_context *context, struct member_work *device,
 		fault_set(fault, FAULT_NOT_FOUND, "iraid status shows the gateway's spares",
 			  "%s is not a spare of this gateway", device->label);
 	else if (code != 0)
-		fault_set(fault, FAULT_INTERNAL,
-			  "check the permissions and free space of that folder", "%s",
-			  fault->message);
+		rpc_fail_file(fault, code);
 	if (code != 0)
 		return NULL;
 	result = json_object_new_object();

@@ -85,6 +85,8 @@ rpc_fail_file(struct fault *fault, int error)
 		return fault_set(fault, FAULT_BUSY,
 				 "end that program or wait for it, then run the same command again",
 				 "%s", fault->message);
+	case -EDQUOT:
+		return fault_set(fault, FAULT_INTERNAL, fault->remedy, "%s", fault->message);
 	default:
 		return fault_set(fault, FAULT_INTERNAL,
 				 "check the permissions and free space of that folder", "%s",
@@ -120,6 +122,8 @@ rpc_fail_volume(struct fault *fault, int error, const char *name)
 				 "volume \"%s\": %s", name, reason);
 	case -EAGAIN:
 		return fault_set(fault, FAULT_BUSY, "try again in a few seconds", "%s", reason);
+	case -EDQUOT:
+		return fault_set(fault, FAULT_INTERNAL, fault->remedy, "%s", reason);
 	case -EINVAL:
 		return fault_set(fault, FAULT_INVALID,
 				 "correct the file; iraid.conf(5) explains the keys", "%s", reason);

@@ -93,8 +93,9 @@ volume_lock(const uint8_t uuid[16], const char *name, const char *program, struc
 	fd = error == 0 ? open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600) : -1;
 	if (fd < 0) {
 		error = error != 0 ? error : -errno;
-		return fault_errno(fault, error, "volume \"%s\": its lock %s can't be opened: %s",
-				   name, path, strerror(-error));
+		return fault_disk(fault, error, run_dir(),
+				  "volume \"%s\": its lock %s can't be opened: %s", name, path,
+				  strerror(-error));
 	}
 	if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
 		error = errno == EWOULDBLOCK ? -EBUSY : -errno;

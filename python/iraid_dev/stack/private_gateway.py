@@ -290,12 +290,13 @@ class Gateway:
 
     # iraid-engine
 
-    def start(self, *arguments: str) -> None:
+    def start(self, *arguments: str, prefix: tuple[str, ...] = ()) -> None:
+        """prefix: as in serve()."""
         assert self.engine is None, "iraid-engine runs already"
         program = build_folder() / "handler/adapters/iraid-engine"
         log = self.folder / "engine.log"
         before = log.read_text().count("ready") if log.exists() else 0
-        self.engine = Process([program, *arguments], self.environment(), log)
+        self.engine = Process([*prefix, program, *arguments], self.environment(), log)
 
         def ready() -> bool:
             assert self.engine is not None
