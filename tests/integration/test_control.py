@@ -35,8 +35,8 @@ class Connection:
 
     def __init__(self, path: Path):
         self.socket = socket.socket(socket.AF_UNIX)
+        self.socket.connect(str(path))  # with a time limit it would not wait while others queue
         self.socket.settimeout(30)
-        self.socket.connect(str(path))
         self.lines = self.socket.makefile("rb")
 
     def __enter__(self) -> Connection:

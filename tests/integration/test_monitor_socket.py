@@ -22,7 +22,10 @@ from iraid_dev.stack.private_gateway import SANITIZED, Gateway, call, wait_until
 pytestmark = [pytest.mark.sanitized_alone, pytest.mark.timeout(90)]
 GROUP = "nogroup"  # every Debian has it
 NOBODY = 65534
+CONNECTIONS = 1000
+CONNECTIONS_MAX = 32
 OF_ONE_USER_MAX = 16
+OTHER_DESCRIPTORS_MAX, OTHER_THREADS_MAX = 40, 20
 LINE_BYTES_MAX = 64 << 10
 ABOUT_ALL = ("version", "volume.list", "pool.list")
 QUESTIONS = {
@@ -157,6 +160,30 @@ def root_is_served(gateway: Gateway) -> None:
 def is_busy(gateway: Gateway) -> bool:
     with Connection(monitor_of(gateway)) as one:
         return one.answer()["error"]["data"]["type"] == "busy"
+
+
+def test_two_thousand_connections_cost_what_the_limits_allow_and_root_gets_in(gateway):
+    """To both sockets, all open at once; whoever finds no room is told, nobody is forgotten."""
+    assert gateway.engine is not None
+    process = Path(f"/proc/{gateway.engine.pid}")
+    with contextlib.ExitStack() as stack:
+        held = [
+            stack.enter_context(Connection(path))
+            for path in (gateway.socket, monitor_of(gateway))
+            for _ in range(CONNECTIONS)
+        ]
+        for connection in held:
+            with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+                connection.send(request("version"))
+        said = [connection.answer() for connection in held]
+        served = sum("result" in answer for answer in said)
+        assert all("result" in answer or kind(answer) == "busy" for answer in said)
+        assert served == CONNECTIONS_MAX + OF_ONE_USER_MAX
+        assert len(list((process / "fd").iterdir())) < served + OTHER_DESCRIPTORS_MAX
+        assert len(list((process / "task").iterdir())) < served + OTHER_THREADS_MAX
+        held[0].__exit__()
+        wait_until(lambda: answers(gateway), "room for root")
+    wait_until(lambda: call(monitor_of(gateway), "version"), "room for a monitor")
 
 
 def test_clients_that_stall_keep_neither_root_nor_another_user_out(gateway):

@@ -10,6 +10,7 @@ import errno
 import json
 import os
 import socket
+import struct
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -223,7 +224,9 @@ class Client:
 
     def _connect(self, seconds: float) -> socket.socket:
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
-        connection.settimeout(seconds)
+        # While others queue a connect() with Python's time limit, which does not block, fails at once.
+        limit = struct.pack("@ll", int(seconds), int(seconds % 1 * 1e6) or 1)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
         try:
             connection.connect(str(self.path))
         except OSError as error:

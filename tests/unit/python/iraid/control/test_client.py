@@ -5,6 +5,7 @@ import os
 import socket
 import tempfile
 import threading
+import time
 from pathlib import Path
 
 import control_peer
@@ -87,6 +88,33 @@ def _version_as_nobody(path):
     os.close(reading)
     os.close(writing)
     return answer.split("|")
+
+
+def test_who_finds_a_queue_before_the_socket_waits_for_his_turn(path):
+    with socket.socket(socket.AF_UNIX) as listener, socket.socket(socket.AF_UNIX) as first:
+        listener.bind(str(path))
+        listener.listen(0)
+        first.connect(str(path))
+        waiting = []
+        asking = threading.Thread(target=lambda: waiting.append(Client(path)._connect(10)))
+        asking.start()
+        asking.join(0.1)
+        assert asking.is_alive() and not waiting
+        listener.accept()[0].close()
+        asking.join(10)
+        assert waiting
+        waiting[0].close()
+
+
+def test_a_queue_that_does_not_move_is_given_up(path):
+    with socket.socket(socket.AF_UNIX) as listener, socket.socket(socket.AF_UNIX) as first:
+        listener.bind(str(path))
+        listener.listen(0)
+        first.connect(str(path))
+        begun = time.monotonic()
+        with pytest.raises(IraidError, match="no connection within 0.2 s"):
+            Client(path)._connect(0.2)
+        assert time.monotonic() - begun > 0.1
 
 
 def test_a_path_too_long_for_a_socket_is_an_error_not_a_crash(tmp_path):
