@@ -16,6 +16,8 @@ from iraid_dev.stack.private_gateway import Gateway, RpcError, call
 
 pytestmark = pytest.mark.timeout(60)
 CONTINUES = 0x40
+PDU_BYTES = 200_000
+TARGETS_MAX = 4096
 TWO = b"TargetName=iqn.a:1\0TargetAddress=127.0.0.1:1,1\0TargetAddress=127.0.0.1:2,2\0TargetName=iqn.b:2\0"
 
 
@@ -131,6 +133,23 @@ def test_what_a_portal_says_is_text_on_the_control_socket(gateway: Gateway) -> N
         targets = call(gateway.socket, "discover", portal=target.portal)["targets"]
     assert [one["iqn"] for one in targets] == ["iqn.a:1"]
     assert all(text.isascii() and text.isprintable() for one in targets for text in one["portals"])
+
+
+def test_thousands_of_targets_are_listed_up_to_the_limit(gateway: Gateway) -> None:
+    """Those of other hosts are not asked; the list comes in as many PDUs as it needs."""
+    listed = b"".join(b"TargetName=iqn.a:%05d\0TargetAddress=192.0.2.1:3260,1\0" % number for number in range(5000))
+    parts = [listed[at : at + PDU_BYTES] for at in range(0, len(listed), PDU_BYTES)]
+
+    def answer(peer: Connection, tag: int, _: bytes) -> None:
+        part = parts.pop(0)
+        peer.text(tag, part, **({"flags": CONTINUES, "target_tag": 5} if parts else {}))
+
+    with FakeTarget() as target:
+        target.on_text = answer
+        targets = call(gateway.socket, "discover", portal=target.portal)["targets"]
+        assert len(target.connections) == 1
+    assert [one["iqn"] for one in targets] == [f"iqn.a:{number:05}" for number in range(TARGETS_MAX)]
+    assert {one["skipped"] for one in targets} == {"other hosts"}
 
 
 HOSTILE = {
