@@ -7,6 +7,7 @@ import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
 
 import pytest
 
@@ -34,7 +35,7 @@ def clock_restored() -> Iterator[None]:
 
 
 def events() -> list[dict]:
-    return [json.loads(line) for line in iraid("events", "--json").splitlines()]
+    return json.loads(iraid("events", "--json"))["events"]
 
 
 def test_the_clock_of_the_day_jumps_by_years_and_nobody_minds(gateway, lio_members) -> None:
@@ -68,6 +69,8 @@ def test_more_in_flight_than_the_data_area_holds_waits_and_goes_on(gateway, lio_
     monkeypatch.setattr(export_plan, "DATA_AREA_MIB", 2)
     volume = gateway.create(5, lio_members(4, size_bytes=128 * MIB))
     disk = volume.login()
+    (area,) = Path("/sys/kernel/config/target/core").glob(f"user_*/{volume.name}/attrib/max_data_area_mb")
+    assert area.read_text().strip() == "2"
     for rw in ("write", "randrw"):
         done = Fio(disk, rw=rw, bs="1M", size="128M", iodepth=256).result(seconds=400)
         assert done.written_bytes > 0
