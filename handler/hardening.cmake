@@ -21,7 +21,7 @@ endforeach()
 
 # Bounds of the C library's calls.  It needs optimisation, and sanitizers have better checks of their own.  Packages
 # ask for 2; level 3 also knows sizes that are computed.
-if(NOT IRAID_SANITIZE AND NOT CMAKE_BUILD_TYPE STREQUAL "Debug")
+if(NOT IRAID_SANITIZE AND NOT IRAID_THREAD_SANITIZE AND NOT IRAID_COVERAGE AND NOT CMAKE_BUILD_TYPE STREQUAL "Debug")
 	add_compile_options(-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=3)
 endif()
 

@@ -45,10 +45,11 @@ SOCKET_PATH_BYTES_MAX = 107
 
 # scripts/test preloads the sanitizer's library for this interpreter.  Of the children only
 # nbdkit needs it (a plain program that loads a sanitized plugin); tgtd must not have it.
-PRELOAD = os.environ.pop("LD_PRELOAD", "")
+# ThreadSanitizer's library can't be loaded into the interpreter, so it comes by a name of its own.
+PRELOAD = os.environ.pop("LD_PRELOAD", "") or os.environ.get("IRAID_NBDKIT_PRELOAD", "")
 SANITIZED = os.environ.get("IRAID_SANITIZED") == "1"
 # What a sanitizer says before it ends the process.
-SANITIZER_WORDS = ("ERROR: AddressSanitizer", "runtime error:", "LeakSanitizer")
+SANITIZER_WORDS = ("ERROR: AddressSanitizer", "runtime error:", "LeakSanitizer", "ThreadSanitizer")
 
 
 def build_folder() -> Path:

@@ -1,0 +1,129 @@
+"""scripts/coverage: what is made of gcov's counts, on a program that is built and run here."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from iraid_dev.coverage import cli, counts
+from iraid_dev.places import SCRIPTS
+
+HEADER = """\
+static inline int half(int number)
+{
+	return number / 2;
+}
+"""
+ONE = """\
+#include "half.h"
+int never(void)
+{
+	return 3;
+}
+int one(int number)
+{
+	if (number > 1)
+		return half(number);
+
+	number++;
+	return number;
+}
+"""
+TWO = """\
+#include "half.h"
+int one(int number);
+int main(int count, char **words)
+{
+	return one(count + 1) - half(2);
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A program of two objects that share a header; built and run once."""
+    root: Path = tmp_path_factory.mktemp("coverage").resolve()
+    (root / "handler/pure").mkdir(parents=True)
+    (root / "handler/engine/io").mkdir(parents=True)
+    (root / "build/handler").mkdir(parents=True)
+    (root / "handler/pure/half.h").write_text(HEADER)
+    (root / "handler/engine/io/one.c").write_text(ONE)
+    (root / "handler/pure/two.c").write_text(TWO)
+    for source in ("engine/io/one.c", "pure/two.c"):
+        subprocess.run(
+            ["gcc", "--coverage", "-O0", "-I../handler/pure", "-c", f"../handler/{source}",
+             "-o", f"handler/{Path(source).stem}.o"], cwd=root / "build", check=True)  # fmt: skip
+    subprocess.run(["gcc", "--coverage", "handler/one.o", "handler/two.o", "-o", "run"], cwd=root / "build", check=True)
+    subprocess.run(["./run"], cwd=root / "build", check=True)
+    return root
+
+
+def found(tree: Path) -> dict[str, counts.Source]:
+    build = tree / "build"
+    return {source.path: source for source in counts.merge(counts.reports(build), tree, build)}
+
+
+def test_lines_that_never_ran_are_told_by_ranges(tree: Path):
+    one = found(tree)["handler/engine/io/one.c"]
+    assert one.missed() == [2, 4, 11, 12]
+    assert one.ranges() == [(2, 4), (11, 12)]
+
+
+def test_a_line_of_a_header_is_covered_if_it_ran_in_any_object(tree: Path):
+    assert found(tree)["handler/pure/half.h"].missed() == []
+
+
+def test_an_object_that_never_ran_counts_as_uncovered(tree: Path):
+    counts.forget(tree / "build")
+    try:
+        sources = found(tree)
+    finally:
+        subprocess.run(["./run"], cwd=tree / "build", check=True)
+    assert sources["handler/pure/two.c"].missed() == sorted(sources["handler/pure/two.c"].runs) != []
+
+
+def test_the_table_sums_by_room_and_by_recovery_code():
+    sources = [
+        counts.Source("handler/engine/io/piece.c", {1: 1, 2: 0, 3: 4, 4: 1}),
+        counts.Source("handler/engine/io/request.c", {1: 1}),
+        counts.Source("handler/adapters/rpc/rpc.c", {1: 1, 2: 0}),
+    ]
+    lines = cli.table(sources, "heading").splitlines()
+    assert lines[0] == "heading"
+    rows = {line[:34].strip(): line[34:].split() for line in lines[2:]}
+    assert rows == {
+        "handler/adapters/rpc": ["2", "1", "50.0"],
+        "handler/engine/io": ["5", "4", "80.0"],
+        "recovery (engine, state, pure)": ["5", "4", "80.0"],
+        "the rest": ["2", "1", "50.0"],
+    }
+
+
+def test_uncovered_lines_are_shown_of_what_was_asked_for(tree: Path):
+    sources = list(found(tree).values())
+    shown = cli.uncovered(sources, [], tree)
+    assert "handler/engine/io/one.c: 4 of 7 lines" in shown
+    assert "     4      return 3;" in shown.splitlines()
+    assert cli.uncovered(sources, ["handler/pure"], tree) == ""
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (["--keep"], "no counts to keep"),
+        (["--show", "docs"], "'docs' is no source or folder in handler/"),
+        (["--without", "lab"], "invalid choice: 'lab'"),
+    ],
+)
+def test_what_it_cannot_do_is_said_before_anything_is_built(tmp_path: Path, words: list[str], complaint: str):
+    done = subprocess.run(
+        [SCRIPTS / "coverage", *words],
+        env={"PATH": "/usr/bin:/bin", "IRAID_COVERAGE_DIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode != 0
+    assert complaint in done.stderr
+    assert list(tmp_path.iterdir()) == []
