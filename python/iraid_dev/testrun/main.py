@@ -69,6 +69,7 @@ class Choice:
 
     effort: str = "normal"  # "quick", "normal", "long"
     build: bool = True
+    threads: bool = False  # in a build with ThreadSanitizer
     kernel: str = "uml"
     options: list[str] = field(default_factory=list)  # pytest's
     native: list[str] = field(default_factory=list)
@@ -247,6 +248,8 @@ def parse(words: list[str]) -> Choice:
             choice.effort = "quick" if word == "--quick" else "long"
         elif word == "--no-deps":
             pass
+        elif word == "--thread-sanitize":
+            choice.threads = True
         elif word == "--no-build":
             choice.build = False
         elif word == "--kernel":
@@ -259,6 +262,8 @@ def parse(words: list[str]) -> Choice:
             sort_selection(word, choice)
     if choice.kernel not in ("uml", "qemu", "host"):
         sys.exit(f"test: --kernel '{choice.kernel}' is none of uml, qemu, host")
+    if choice.threads and choice.lab:
+        sys.exit(f"test: {choice.lab[0]} runs in the lab, which --thread-sanitize does not build for; name other tests")
     check_options(choice.options)
     return choice
 
@@ -335,7 +340,7 @@ def run_lint(parts: Parts) -> None:
         parts.program(f"python, {check.name}", check.words, check.why)
 
 
-def run_ctest(parts: Parts, name: str, build: Path) -> None:
+def run_ctest(parts: Parts, name: str, build: Path, which: str = "") -> None:
     junit = parts.folder / f"{name.replace(' ', '-')}.xml"
     words = [
         "ctest",
@@ -347,6 +352,7 @@ def run_ctest(parts: Parts, name: str, build: Path) -> None:
         "300",
         "--output-junit",
         str(junit),
+        *(["--tests-regex", which] if which else []),
     ]
     parts.tests(name, words, junit, {"ASAN_OPTIONS": "abort_on_error=1", "UBSAN_OPTIONS": "print_stacktrace=1"})
 
@@ -405,8 +411,49 @@ def run_sanitized(parts: Parts, folder: str, paths: list[str]) -> None:
         )
 
 
+# Of the C tests, those of code that has threads; and tests that drive the programs with threads.
+THREADED_C = "^test_(reactor|event_ring|resolver|journal|rpc|volume_host|iscsi_connection|iscsi_reads)$"
+THREADED = (
+    "test_control.py",
+    "test_members.py",
+    "test_restart.py",
+    "test_iscsi_admin.py",
+    "test_random_io.py::test_healthy",
+)
+
+
+def thread_sanitizer_environment(build: Path) -> dict[str, str]:
+    """Python runs without it: nbdkit gets the library, the other programs are linked against it."""
+    library = subprocess.run(
+        ["gcc", "-print-file-name=libtsan.so"], check=True, text=True, stdout=subprocess.PIPE
+    ).stdout.strip()
+    return {
+        "IRAID_BUILD_DIR": str(build),
+        "IRAID_NBDKIT_PRELOAD": os.path.realpath(library),
+        "IRAID_SANITIZED": "1",
+        "TSAN_OPTIONS": "halt_on_error=1 second_deadlock_stack=1 history_size=5",
+    }
+
+
+def run_thread_sanitized(parts: Parts) -> None:
+    """A build and a run of their own: too long for every run, and no other sanitizer goes with it."""
+    choice = parts.choice
+    build = Path(os.environ.get("IRAID_TSAN_DIR", ROOT / "build-tsan")).resolve()
+    words = [str(ROOT / "scripts/build"), "--thread-sanitize", "--directory", str(build)]
+    if choice.build and not parts.step("build with ThreadSanitizer", words):
+        return
+    os.environ.update(thread_sanitizer_environment(build))
+    if not choice.selected:
+        run_ctest(parts, "threads in C", build, THREADED_C)
+    paths = choice.native or [f"tests/integration/{name}" for name in THREADED]
+    run_native(parts, paths, "not no_sanitizer and not once")
+
+
 def run(parts: Parts) -> None:
     choice = parts.choice
+    if choice.threads:
+        run_thread_sanitized(parts)
+        return
     build = Path(os.environ.setdefault("IRAID_BUILD_DIR", str(ROOT / "build")))
     if choice.build and not parts.step("build", [str(ROOT / "scripts/build"), "--directory", str(build)]):
         return

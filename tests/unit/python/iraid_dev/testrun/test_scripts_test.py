@@ -162,6 +162,27 @@ def test_packages_are_listed_once_and_are_names():
     assert all(re.fullmatch(r"[a-z0-9][a-z0-9.+-]+", name) for name in listed)
 
 
+def test_threads_are_looked_at_in_a_build_of_their_own(parts, monkeypatch, tmp_path):
+    """What is run, without running it: the C tests that have threads, and files that exist."""
+    ran = []
+    monkeypatch.setattr(test_main.Parts, "tests", lambda _self, name, words, *_rest: ran.append((name, words)))
+    monkeypatch.setattr(test_main, "thread_sanitizer_environment", lambda build: {"IRAID_BUILD_DIR": str(build)})
+    monkeypatch.setenv("IRAID_BUILD_DIR", "elsewhere")
+    monkeypatch.setenv("IRAID_TSAN_DIR", str(tmp_path))
+    test_main.run(parts("--thread-sanitize", "--no-build"))
+    (name, words), *files = ran
+    assert name == "threads in C"
+    assert words[words.index("--test-dir") + 1] == str(tmp_path)
+    assert re.search(words[words.index("--tests-regex") + 1], "test_reactor")
+    assert [path for path, _ in files if not (ROOT / path.split("::")[0]).exists()] == []
+    assert all(any("not no_sanitizer" in word for word in words) for _, words in files)
+
+
+def test_the_lab_has_no_build_with_thread_sanitizer():
+    with pytest.raises(SystemExit, match="runs in the lab"):
+        test_main.parse(["--thread-sanitize", "tests/end_to_end/test_verify.py"])
+
+
 def test_what_runs_sanitized_alone_does_run_there():
     """A test with both marks would run nowhere."""
     words = ["--collect-only", "-q", "-p", "no:cacheprovider", "tests/integration", "-m"]
