@@ -60,12 +60,21 @@ class Reply:
     status_apart: bool = False  # in a PDU of its own, not in the last Data-In
     then: Reply | None = None  # the status, apart, that comes behind the data
     places: tuple[tuple[int, int], ...] = ()  # offset and length of each Data-In, instead of chunks
+    sense_length: int | None = None  # that is claimed, whatever comes
 
 
 def sense(key: int, code: int, *, response_code: int = 0x70) -> Reply:
     """CHECK CONDITION with fixed-format sense data; code is ASC << 8 | ASCQ."""
     data = bytes([response_code, 0, key, 0, 0, 0, 0, 10, 0, 0, 0, 0, code >> 8, code & 0xFF, 0, 0, 0, 0])
     return Reply(status=CHECK_CONDITION, sense=data)
+
+
+def sense_segment(reply: Reply) -> bytes:
+    """The data of a response: how much sense data there is, and that."""
+    if not reply.sense and reply.sense_length is None:
+        return b""
+    length = len(reply.sense) if reply.sense_length is None else reply.sense_length
+    return struct.pack(">H", length) + reply.sense
 
 
 BUSY = Reply(status=BUSY_STATUS)
@@ -202,6 +211,8 @@ class FakeTarget:
         self.on_reset: Callable[[], None] = lambda: None  # before LOGICAL UNIT RESET is answered
         self.on_login: Callable[[Connection, int, dict[str, str]], LoginAnswer] | None = None  # else no CHAP is wanted
         self.on_text: Callable[[Connection, int, bytes], None] = Connection.list_targets
+        # Sees each PDU (header, data) before anybody else; says whether it has dealt with it
+        self.on_pdu: Callable[[Connection, bytes, bytes], bool] | None = None
         # sends what is sent instead of each answer to a login: its tag, the answer
         self.say_login: Callable[[Connection, int, bytes], None] | None = None
         self.commands: list[Command] = []
@@ -308,7 +319,8 @@ class Connection:
         try:
             while True:
                 header, data = self.backlog.popleft() if self.backlog else self._receive()
-                handlers[header[0] & 0x3F](header, data)
+                if self.target.on_pdu is None or not self.target.on_pdu(self, header, data):
+                    handlers[header[0] & 0x3F](header, data)
         except (OSError, EOFError, KeyError):
             self.close()
         except AssertionError:
@@ -490,8 +502,7 @@ class Connection:
             return
         if reply.cut_off_bytes is not None:
             raise EOFError
-        sense_data = struct.pack(">H", len(reply.sense)) + reply.sense if reply.sense else b""
-        self._status(tag, reply, 0, sense_data)
+        self._status(tag, reply, 0, sense_segment(reply))
 
     def _status(self, tag: int, reply: Reply, missing: int, data: bytes = b"") -> None:
         flags, residual = reply.residual or (UNDERFLOW if missing else 0, missing)
@@ -585,7 +596,7 @@ class Connection:
                 out = out[half:]
             self.peer.sendall(out)
         if reply.then is not None:
-            self._status(tag, reply.then, missing, struct.pack(">H", len(reply.then.sense)) + reply.then.sense)
+            self._status(tag, reply.then, missing, sense_segment(reply.then))
         elif reply.status_apart:
             self._status(tag, reply, missing)
         else:
