@@ -49,6 +49,7 @@ PACKAGES: dict[str, set[str]] = {
     "iraid_dev.bench.growth": _BASE | {"iraid_dev.bench.core"},
     "iraid_dev.bench.log": _BASE | {"iraid_dev.bench.core", "iraid.control"},
     "iraid_dev.conform": _BASE,
+    "iraid_dev.coverage": {"iraid_dev"},
     "iraid_dev.demo": _BASE | {"iraid_dev.bench.core", "iraid_dev.bench.papers"},
     "iraid_dev.analyze": {"iraid_dev"},
     "iraid_dev.fuzz": {"iraid_dev"},
