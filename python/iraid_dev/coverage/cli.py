@@ -143,7 +143,11 @@ def main(words: list[str]) -> int:
         build(directory)
         counts.forget(directory)
         good = all([run_part(part, directory, choice.seeds) for part in parts])
-    sources = counts.merge(counts.reports(directory), ROOT, directory)
+    try:
+        sources = counts.merge(counts.reports(directory), ROOT, directory)
+    except subprocess.CalledProcessError as error:
+        why = (error.stderr.strip() or "no reason given").splitlines()[-1]
+        sys.exit(f"coverage: gcov refuses {error.cmd[-1]}: {why}; run scripts/coverage without --keep")
     ran = "counts of an earlier run" if choice.keep else f"{', '.join(parts)}; seeds {choice.seeds}"
     heading = f"coverage: {datetime.date.today().isoformat()}, commit {commit()}, {ran}"
     if show is not None:

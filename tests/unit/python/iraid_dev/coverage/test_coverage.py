@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -127,3 +128,25 @@ def test_what_it_cannot_do_is_said_before_anything_is_built(tmp_path: Path, word
     assert done.returncode != 0
     assert complaint in done.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+def test_counts_of_another_build_are_refused_with_a_remedy(tree: Path, tmp_path: Path):
+    shutil.copytree(tree, tmp_path / "copy")
+    build = tmp_path / "copy/build"
+    source = tmp_path / "copy/handler/engine/io/one.c"
+    source.write_text(source.read_text() + "int another(int n)\n{\n\treturn n ? 1 : 2;\n}\n")
+    subprocess.run(
+        ["gcc", "--coverage", "-O0", "-I../handler/pure", "-c", f"{source}", "-o", "handler/one.o"],
+        cwd=build,
+        check=True,
+    )
+    done = subprocess.run(
+        [SCRIPTS / "coverage", "--keep"],
+        env={"PATH": "/usr/bin:/bin", "IRAID_COVERAGE_DIR": str(build)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "one.gcno" in done.stderr and "without --keep" in done.stderr
+    assert "Traceback" not in done.stderr
