@@ -402,11 +402,11 @@ def silence(target: HostileMember) -> None:
 
 
 def hang_ups(target: HostileMember) -> None:
-    """Each session ends at its login, or just behind it."""
+    """Each session ends at its login, just behind it, or when the member may be in use again: that ends its grace."""
     left: dict[Connection, int] = {}
 
     def on_pdu(peer: Connection, header: bytes, data: bytes) -> bool:
-        left.setdefault(peer, target.chance.choice((0, 1, 2, 9)))
+        left.setdefault(peer, target.chance.choice((0, 2, 9, 40, 40, 60)))
         left[peer] -= 1
         if left[peer] >= 0:
             return False
