@@ -247,6 +247,7 @@ def test_status_is_answered_whatever_waits_for_its_turn(gateway, make_farm):
             connection.__exit__()
             waiting.remove(connection)
         wait_until(lambda: all_answer(gateway, CONNECTIONS_MAX - WORKING_MAX), "room for those that read")
+        wait_until(lambda: answers(gateway), "the end of their connections")
         assert call(gateway.socket, "volume.status", name="v0")["state"] == "active"
         assert not readable(waiting)
 
