@@ -1111,7 +1111,8 @@
 	  "the log is opened while rows are being written without records")			\
 	X(LOG_OPENED_UNFLUSHED, "log-opened-unflushed", 18, "level 5",				\
 	  "the log is opened while rows are in volatile caches")				\
-	X(LOG_OPENED_UNRECORDED, "log-opened-unrecorded", 18, "level 5",			\
+	X(LOG_OPENED_UNRECORDED, "log-opened-unrecorded", 18,					\
+	  "test_engine_log: test_no_row_is_written_while_superblocks_are_to_name_the_log",	\
 	  "rows are logged before the superblocks name the log")				\
 	X(WRITTEN_WHILE_LOG_OPENS, "written-while-log-opens", 18,				\
 	  "test_engine_log: test_no_row_is_written_while_superblocks_are_to_name_the_log",	\

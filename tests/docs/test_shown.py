@@ -162,6 +162,8 @@ def sources_of(program: Path) -> str:
         "scripts/fuzz": "fuzz",
         "scripts/conformance": "conform",
         "scripts/simulate": "simulator",
+        "scripts/analyze": "analyze",
+        "scripts/coverage": "coverage",
     }
     parts = [program, *program.parent.glob("*.py")] if program.parent.name != "scripts" else [program]
     name = str(program.relative_to(ROOT))
