@@ -111,7 +111,7 @@ def test_digests_that_are_required_are_used_or_nobody_gets_in(gateway, lio_membe
     volume = gateway.create(5, lio_members(3))
     volume.iqn = "iqn.2026-01.org.iraid.test:digests"
     volume.portal = f"127.0.0.1:{free_port()}"
-    target = ("--iqn", volume.iqn, "--portal", volume.portal, "--acl", initiator.name())
+    target = ("--iqn", volume.iqn, "--portal", volume.portal, "--acl", initiator.name(), "--no-chap")
     shown = run(IRAID, "export", volume.name, *target, "--header-digest", "required", "--data-digest", "required")
     assert "header required, data required" in shown
     node = ("iscsiadm", "-m", "node", "-T", volume.iqn, "-p", volume.portal)

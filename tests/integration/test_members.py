@@ -496,6 +496,8 @@ def test_scrub_is_stopped_resumed_and_throttled(
             "sync_rate_min_bytes": 512 << 10,
             "sync_rate_max_bytes": 2 * MIB,
             "log": "degraded",
+            "header_digest": "none",
+            "data_digest": "none",
         }
         iraid.must("scrub", "start", "v0")
         again = iraid("scrub", "start", "v0")
