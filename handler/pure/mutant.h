@@ -1097,6 +1097,15 @@
 	X(SEGMENT_REUSED_EARLY, "segment-reused-early", 18,					\
 	  "test_engine_log: test_nothing_is_overwritten_that_a_start_might_need",	\
 	  "a segment of the log is used again before members know that its records are in their rows")	\
+	X(REFUSED_TAKES_ALL, "refused-takes-all", 18,						\
+	  "test_engine_log: test_a_member_that_refuses_the_log_leaves_no_other_without_room",	\
+	  "a record that one member refused takes what another keeps for the tail")		\
+	X(GAP_AWAITED, "gap-awaited", 18,							\
+	  "test_engine_log: test_records_behind_one_that_failed_hold_nobody_up",	\
+	  "records behind one that failed are waited for, though they never count")		\
+	X(TAIL_UNRESERVED, "tail-unreserved", 18,						\
+	  "test_engine_log: test_the_tail_can_be_told_however_full_the_log_is",			\
+	  "records with data go into the segment that is kept for the tail, behind one that tells it")	\
 	X(TAIL_UNWRITTEN, "tail-unwritten", 18, "level 5",					\
 	  "the tail passes records whose rows are being written")				\
 	X(TAIL_UNFLUSHED, "tail-unflushed", 18, "level 5",					\

@@ -12,6 +12,7 @@
  *	sim_force.c	a start by force, when too few members are left
  *	sim_halves.c	a gateway that dies again and again, and finds other members each time
  *	sim_log.c	a gateway that dies while it logs what it writes
+ *	sim_pair.c	two members that fall silent at once
  *	sim_rot.c	members that return something else than was written
  *	sim_raw.c	which regions are raw		sim_record.c	who is out by the superblocks of others
  *
@@ -71,6 +72,7 @@ enum ability_name {
 	ABILITY_TWO_GATEWAYS,
 	ABILITY_HALVES,
 	ABILITY_LOG,
+	ABILITY_PAIRS,
 	ABILITIES,
 };
 
@@ -118,6 +120,7 @@ enum fault_kind {
 	FAULT_HALVES,
 	/* members are out, and the gateway dies again and again while it logs */
 	FAULT_LOGGED,
+	FAULT_PAIR, /* two members fall silent at once, and the level bears it */
 	FAULT_KINDS,
 };
 
@@ -609,6 +612,9 @@ void force_strike(struct sim *sim, uint64_t *random);
 void halves_strike(struct sim *sim, uint64_t *random);
 /* sim_log.c */
 void log_strike(struct sim *sim, uint64_t *random);
+
+/* sim_pair.c */
+void pair_strike(struct sim *sim, uint64_t *random);
 void halves_crash(struct sim *sim, uint64_t *random); /* the same, from the crash that is due */
 
 /* sim_ability.c */
@@ -629,6 +635,7 @@ bool rot_reaches(struct sim *sim, uint64_t sector);
 void load_init(struct sim *sim);
 void load_free(struct sim *sim);
 void load_submit(struct sim *sim, uint64_t *random);
+void load_wide_write(struct sim *sim, uint64_t *random);
 void load_small_write(struct sim *sim, uint64_t *random); /* anywhere */
 void load_read(struct sim *sim, uint64_t *random);
 void load_flush(struct sim *sim);

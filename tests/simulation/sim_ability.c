@@ -72,6 +72,8 @@ struct ability abilities[ABILITIES] = {
 			     "a gateway that dies again and again, and finds other members each "
 			     "time" },
 	[ABILITY_LOG] = { "log", 2, true, "writes are logged while members are out, or always" },
+	[ABILITY_PAIRS] = { "pairs", 4, true,
+			    "two members that fall silent at once, where the level bears it" },
 };
 
 uint64_t

@@ -24,7 +24,7 @@ const char *const fault_names[FAULT_KINDS] = {
 	"shape changed", "rolled back",	  "standstill",	   "deferred error",
 	"no memory",	 "gateway crash", "blackout",	   "stop and start",
 	"fenced off",	 "clone",	  "forced",	   "second gateway",
-	"halves",	 "logged",
+	"halves",	 "logged",	  "pair",
 };
 
 static uint64_t
@@ -670,6 +670,7 @@ strike_member(struct sim *sim, enum fault_kind kind, int m, uint64_t *random)
 	case FAULT_SECOND:
 	case FAULT_HALVES:
 	case FAULT_LOGGED:
+	case FAULT_PAIR:
 	case FAULT_KINDS:
 		break;
 	}
@@ -842,9 +843,15 @@ fault_strike_briefly(struct sim *sim, enum fault_kind kind, int m, uint64_t last
 		fake_member_cut(member, false);
 	else if (kind == FAULT_POWER)
 		fake_member_power_loss(member, false);
+	else if (kind == FAULT_HANG)
+		fake_member_hang(member);
 	else
 		member->refuse_writes = true;
-	cure_after(sim, m, kind == FAULT_REFUSE ? CURE_REFUSE : CURE_REACH, lasts_us);
+	cure_after(sim, m,
+		   kind == FAULT_REFUSE ? CURE_REFUSE
+		   : kind == FAULT_HANG ? CURE_HANG
+					: CURE_REACH,
+		   lasts_us);
 }
 
 void
@@ -878,6 +885,7 @@ static const struct {
 	{ ABILITY_TWO_GATEWAYS, FAULT_SECOND },
 	{ ABILITY_HALVES, FAULT_HALVES },
 	{ ABILITY_LOG, FAULT_LOGGED },
+	{ ABILITY_PAIRS, FAULT_PAIR },
 };
 #define ABLE (sizeof(able) / sizeof(able[0]))
 
@@ -944,6 +952,8 @@ fault_inject(struct sim *sim, uint64_t *random)
 		halves_strike(sim, random);
 	else if (kind == FAULT_LOGGED)
 		log_strike(sim, random);
+	else if (kind == FAULT_PAIR)
+		pair_strike(sim, random);
 	else if (kind > FAULT_STOP)
 		gateway_strike(sim, kind, random);
 	else if (kind >= FAULT_CRASH)

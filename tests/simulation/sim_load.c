@@ -472,6 +472,13 @@ load_submit(struct sim *sim, uint64_t *random)
 }
 
 void
+load_wide_write(struct sim *sim, uint64_t *random)
+{
+	submit_fitting(sim, REQUEST_WRITE, fake_random(random) % sim->sectors,
+		       random_between(random, 1, REQUEST_SECTORS_MAX), false);
+}
+
+void
 load_small_write(struct sim *sim, uint64_t *random)
 {
 	submit_fitting(sim, REQUEST_WRITE, fake_random(random) % sim->sectors,

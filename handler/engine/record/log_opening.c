@@ -123,7 +123,7 @@ write_log_open(struct engine *engine)
 	log->next = log->run_first = log->tail = log->tail_durable = 1;
 	log->durable = 0;
 	log->sizes.sum = 0;
-	log->blocked = log->pressed = log->failed = log->spoiled = log->full = false;
+	log->blocked = log->pressed = log->failed = log->spoiled = log->full = log->gap = false;
 	log->had_pending = false;
 	log->cache_losses = engine->cache_losses;
 	for (int role = 0; role < engine->geometry.members; role++) {
@@ -143,7 +143,7 @@ write_log_close(struct engine *engine)
 {
 	struct write_log *log = engine->write_log;
 
-	log->on = log->failed = log->spoiled = log->full = false;
+	log->on = log->failed = log->spoiled = log->full = log->gap = false;
 	engine->activity++;
 }
 

@@ -33,7 +33,9 @@ log_find_room(const struct write_log *log, int role, uint32_t bytes, bool tail_o
 
 	*segment = place->segment;
 	*at = place->used_bytes;
-	if (log->segment_bytes - *at >= bytes)
+	/* One that tells the tail may have begun the segment that is kept for such. */
+	if (log->segment_bytes - *at >= bytes &&
+	    (tail_only || is_free(log, place, *segment + 1) || MUTANT(TAIL_UNRESERVED)))
 		return true;
 	*segment = (place->segment + 1) % log->segments;
 	*at = 0;

@@ -96,13 +96,20 @@ write_log_release(struct logged *logged)
 	logged->first = logged->last = 0;
 }
 
+/* The opening ends, and what is live stays until then. */
+static void
+spoil(struct engine *engine)
+{
+	engine->write_log->spoiled = true;
+	engine->write_log->full = false;
+	engine->activity++;
+}
+
 void
 write_log_spoil(struct engine *engine, struct logged *logged)
 {
-	if (logged->first != 0 && engine->write_log->on) {
-		engine->write_log->spoiled = true;
-		engine->write_log->full = false;
-	}
+	if (logged->first != 0 && engine->write_log->on)
+		spoil(engine);
 	write_log_release(logged);
 	engine->activity++;
 }
@@ -227,6 +234,16 @@ advance(struct write_log *log)
 	}
 }
 
+/* Those that have an answer from all of their members. */
+static void
+end_records(struct write_log *log)
+{
+	if (MUTANT(GAP_AWAITED))
+		return;
+	for (int i = 0; i < LOG_UNDER_WAY; i++)
+		log->records[i].busy &= log->records[i].pending > 0;
+}
+
 static void
 record_written(struct record_io *record)
 {
@@ -234,8 +251,10 @@ record_written(struct record_io *record)
 	struct write_log *log = engine->write_log;
 
 	engine->activity++;
-	if (record->failed || log->failed) {
+	log->gap |= record->failed;
+	if (log->gap || log->failed) {
 		record->busy = false;
+		end_records(log);
 		return;
 	}
 	record->durable = true;
@@ -244,21 +263,38 @@ record_written(struct record_io *record)
 	tell_durable(engine);
 }
 
-/* The copy goes to another member; nowhere, and the log is given up. */
+/* The copy goes to another member.  Where those have no room now it is not theirs to give up what is
+ * kept for the tail: the log begins anew.  Where there is nobody else it is given up.
+ */
 static void
 copy_refused(struct record_io *record, int role)
 {
 	struct engine *engine = record->engine;
+	struct write_log *log = engine->write_log;
+	const bool tail_only = record->length_bytes == LOG_BLOCK_BYTES || MUTANT(REFUSED_TAKES_ALL);
+	bool anyone = false;
 
-	engine->write_log->places[role].refuses = true;
-	for (int other = 0; other < engine->geometry.members; other++)
-		if (!(record->asked & ROLE(other)) &&
-		    log_may_take(engine, other, record->length_bytes, true)) {
-			send_copy(record, other, true);
+	log->places[role].refuses = true;
+	for (int other = 0; other < engine->geometry.members; other++) {
+		const struct member *member = engine->by_role[other];
+
+		if ((record->asked & ROLE(other)) || member == NULL || !member->in_sync ||
+		    log->places[other].refuses)
+			continue;
+		if (log_may_take(engine, other, record->length_bytes, tail_only)) {
+			send_copy(record, other, tail_only);
 			return;
 		}
+		anyone = true;
+	}
 	record->failed = true;
-	fail(engine, -EIO);
+	if (!anyone) {
+		fail(engine, -EIO);
+		return;
+	}
+	engine_log(engine, LOG_WARNING,
+		   "no other member has room for that record: the write log begins anew");
+	spoil(engine);
 }
 
 static void
@@ -446,9 +482,7 @@ look_for_lost_caches(struct engine *engine)
 	if (log->cache_losses == engine->cache_losses || log->spoiled ||
 	    MUTANT(TAIL_OVER_LOST_CACHE))
 		return;
-	log->spoiled = true;
-	log->full = false;
-	engine->activity++;
+	spoil(engine);
 }
 
 static void
@@ -592,8 +626,7 @@ write_log_run(struct engine *engine)
 		turn_away(engine);
 	if (is_stuck(engine)) {
 		engine_log(engine, LOG_WARNING, "the write log has no room left: it begins anew");
-		log->spoiled = true;
+		spoil(engine);
 		log->full = !log->cautious; /* else it is closed: that helps always */
-		engine->activity++;
 	}
 }

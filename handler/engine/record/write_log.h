@@ -97,6 +97,7 @@ struct write_log {
 	bool had_pending; /* this opening has a piece of that kind */
 	/* It can't be written; or rows may be torn whose records must stay. */
 	bool failed, spoiled;
+	bool gap;      /* a record failed: those behind it will never count */
 	bool full;     /* ... for nothing but that: all that is live waits for room */
 	bool cautious; /* it was full, and began anew: operations begin with half of the room */
 	uint32_t cache_losses; /* engine->cache_losses when it was opened */

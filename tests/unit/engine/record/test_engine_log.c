@@ -21,6 +21,7 @@ struct world {
 	/* Of the log's records: those from this one on are held; 0: none are. */
 	uint64_t held_from, held_to; /* 0: to the last */
 	bool refused;		     /* records are */
+	uint32_t refused_by;	     /* ... by these members, bits */
 	uint32_t rows_of;	     /* members whose writes of rows are held, bits */
 	bool watches; /* what is overwritten in the log; or what is there when rows are written */
 	bool replays;
@@ -116,7 +117,7 @@ judge(struct tap *tap, const struct backend_io *io)
 			    io->offset_bytes < LOG_OFFSET + LOG_BYTES;
 	struct log_header header;
 
-	if (in_log && world->refused)
+	if (in_log && (world->refused || (world->refused_by & bit)))
 		return TAP_REFUSE;
 	if (in_log && world->watches)
 		check_overwritten(world, tap, io);
@@ -336,6 +337,82 @@ test_nothing_is_overwritten_that_a_start_might_need(void **state)
 	}
 	assert_true(world.seen > 3);
 	end(&world);
+}
+
+/* As long as they have an answer: none waits for room that nothing will make. */
+static void
+write_at_random(struct rig *rig, uint64_t seed)
+{
+	for (int turn = 0; turn < 100; turn++) {
+		for (int i = 0; i < 16; i++) {
+			const uint64_t count = 1 + fake_random(&seed) % 500;
+
+			rig_submit(rig, REQUEST_WRITE, fake_random(&seed) % (rig->sectors - count),
+				   count, false);
+		}
+		rig_drain(rig);
+	}
+}
+
+/* A record that says nothing but the tail begins the segment that is kept for such, and one with
+ * data would fit behind it: then nobody could tell the next tail.
+ */
+static void
+test_the_tail_can_be_told_however_full_the_log_is(void **state)
+{
+	struct world world;
+
+	(void)state;
+	for (uint64_t seed = 0; seed < 12; seed++) {
+		begin(&world, 6, 4, 4096, 170 + seed);
+		world.rig.options.log_segments_max = 3 + seed % 2;
+		degrade(&world);
+		write_at_random(&world.rig, 1700 + seed);
+		end(&world);
+	}
+}
+
+static void
+begin_refused(struct world *world, uint32_t refused_by, uint64_t seed)
+{
+	begin(world, 5, 3, seed % 2 ? 4096 : 16384, 190 + seed);
+	world->rig.options.log = LOG_MODE_ALWAYS;
+	world->rig.options.log_segments_max = 3 + seed % 2;
+	rig_start_active(&world->rig);
+	rig_wait_for_resync(&world->rig);
+	wait_until(&world->rig, is_open);
+	world->refused_by = refused_by;
+}
+
+/* Those who take its records instead keep what they need to tell the tail; and of the records that
+ * were under way behind one that nobody took none is waited for.
+ */
+static void
+test_a_member_that_refuses_the_log_leaves_no_other_without_room(void **state)
+{
+	struct world world;
+
+	(void)state;
+	for (uint64_t seed = 0; seed < 12; seed++) {
+		begin_refused(&world, 1u << seed % 3, seed);
+		write_at_random(&world.rig, 1900 + seed);
+		assert_false(rig_status(&world.rig).log.given_up);
+		end(&world);
+	}
+}
+
+static void
+test_a_log_that_is_given_up_under_load_holds_nobody_up(void **state)
+{
+	struct world world;
+
+	(void)state;
+	for (uint64_t seed = 0; seed < 6; seed++) {
+		begin_refused(&world, 3u << seed % 2, seed);
+		write_at_random(&world.rig, 1950 + seed);
+		assert_true(rig_status(&world.rig).log.given_up);
+		end(&world);
+	}
 }
 
 /* A write is acknowledged, and with the cache it goes; the next waits for room in the log. */
@@ -572,6 +649,42 @@ test_a_row_is_touched_when_all_records_before_its_own_are_durable(void **state)
 	for (int i = 0; i < rig->count; i++)
 		tap_let_go(&world.taps[i]);
 	rig_drain(rig);
+	end(&world);
+}
+
+static void
+refuse_writes(struct rig *rig, bool refuse)
+{
+	for (int i = 0; i < rig->count; i++)
+		rig->members[i].refuse_writes = refuse;
+}
+
+/* The second record is durable when nobody takes the first: it will never count, and nobody waits
+ * for it.
+ */
+static void
+test_records_behind_one_that_failed_hold_nobody_up(void **state)
+{
+	struct world world;
+	struct rig *rig = &world.rig;
+
+	(void)state;
+	begin(&world, 5, 4, 16384, 196);
+	degrade(&world);
+	world.held_from = world.held_to = 1;
+	rig_submit(rig, REQUEST_WRITE, 5, 9, false);
+	wait_for_held(&world, 1);
+	rig_submit(rig, REQUEST_WRITE, 500, 9, false);
+	rig_steps(rig, 60);
+	world.held_from = 0;
+	refuse_writes(rig, true);
+	for (int i = 0; i < rig->count; i++)
+		tap_let_go(&world.taps[i]);
+	for (int step = 0; step < 1000 && !rig_status(rig).log.given_up; step++)
+		rig_step(rig);
+	refuse_writes(rig, false);
+	rig_drain(rig);
+	wait_until(rig, is_given_up);
 	end(&world);
 }
 
@@ -840,6 +953,9 @@ main(void)
 		cmocka_unit_test(test_parity_is_in_the_record_of_its_data),
 		cmocka_unit_test(test_a_log_that_members_refuse_is_given_up_and_the_volume_goes_on),
 		cmocka_unit_test(test_nothing_is_overwritten_that_a_start_might_need),
+		cmocka_unit_test(test_the_tail_can_be_told_however_full_the_log_is),
+		cmocka_unit_test(test_a_member_that_refuses_the_log_leaves_no_other_without_room),
+		cmocka_unit_test(test_a_log_that_is_given_up_under_load_holds_nobody_up),
 		cmocka_unit_test(
 			test_a_record_is_needed_as_long_as_a_cache_may_have_taken_its_rows_along),
 		cmocka_unit_test(
@@ -849,6 +965,7 @@ main(void)
 		cmocka_unit_test(test_superblocks_say_when_all_rows_are_proven),
 		cmocka_unit_test(test_a_record_is_on_enough_members_before_it_is_replayed),
 		cmocka_unit_test(test_a_row_is_touched_when_all_records_before_its_own_are_durable),
+		cmocka_unit_test(test_records_behind_one_that_failed_hold_nobody_up),
 		cmocka_unit_test(test_what_failed_is_not_replayed_on_those_who_have_no_mark_of_it),
 		cmocka_unit_test(test_a_row_that_is_mended_is_logged),
 		cmocka_unit_test(test_parity_that_follows_rotten_data_is_replayed_with_it),
