@@ -31,6 +31,8 @@ PARTS = ("ctest", "simulator", "integration")
 # Of ctest: a simulator of its own, and mutations by the thousand; what once broke the fuzz targets is run.
 TOO_SLOW = "^(simulate|fuzz_(layout|log_record|config|iscsi|login|scsi_answers|commands|rpc|device|session))$"
 AIM_PERCENT = 95.0
+# The engine's objects that the simulator links, below the build tree (tests/CMakeLists.txt).
+SIMULATED = "tests/CMakeFiles/iraid_engine_simulated.dir"
 
 
 def build(directory: Path) -> None:
@@ -76,6 +78,9 @@ def run_part(part: str, directory: Path, seeds: str) -> bool:
             good = False
             print(done.stdout[-4000:])
             print(f"coverage: ended with status {done.returncode}: {' '.join(words)}", flush=True)
+    if part == "simulator" and not counts.any_ran(directory / SIMULATED):
+        good = False
+        print(f"coverage: the simulator left no counts in {directory / SIMULATED}: the table is without it", flush=True)
     return good
 
 

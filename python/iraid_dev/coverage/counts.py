@@ -91,12 +91,19 @@ def merge(reports: Iterable[dict], root: Path, build: Path) -> list[Source]:
 
 
 def reports(build: Path) -> Iterator[dict]:
-    """What gcov says of all objects of handler/ in a build tree; those that never ran have .gcno alone.
-    subprocess.CalledProcessError: gcov refuses one of them."""
-    for notes in sorted((build / "handler").rglob("*.gcno")):
+    """What gcov says of all objects of handler/ in a build tree, the simulator's own included, which can be refused
+    memory; those that never ran have .gcno alone.  subprocess.CalledProcessError: gcov refuses one of them."""
+    for notes in sorted(path for path in build.rglob("*.gcno") if "handler" in path.relative_to(build).parts):
         words = ["gcov", "--json-format", "--stdout", str(notes)]
         done = subprocess.run(words, cwd=build, check=True, text=True, capture_output=True)
         yield from (json.loads(line) for line in done.stdout.splitlines() if line.startswith("{"))
+
+
+def any_ran(objects: Path) -> bool:
+    """A line of any object below that folder: processes that end by _exit() leave counts of zero, or none."""
+    return any(
+        line["count"] > 0 for report in reports(objects) for source in report["files"] for line in source["lines"]
+    )
 
 
 def forget(build: Path) -> None:

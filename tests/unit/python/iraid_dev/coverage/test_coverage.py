@@ -84,6 +84,39 @@ def test_an_object_that_never_ran_counts_as_uncovered(tree: Path):
     assert sources["handler/pure/two.c"].missed() == sorted(sources["handler/pure/two.c"].runs) != []
 
 
+def simulator_like(tree: Path, scratch: Path, end: str) -> Path:
+    """A copy of the build in which another program has objects of its own of handler/, and ends so."""
+    shutil.copytree(tree, scratch / "copy")
+    build = scratch / "copy/build"
+    objects = build / cli.SIMULATED / "__/handler"
+    objects.mkdir(parents=True)
+    (build / "main.c").write_text(f"#include <unistd.h>\nint one(int number);\nint main(void){{one(0);{end};}}\n")
+    subprocess.run(
+        ["gcc", "--coverage", "-O0", "-I../handler/pure", "-c", "../handler/engine/io/one.c", "-o", objects / "one.o"],
+        cwd=build, check=True)  # fmt: skip
+    subprocess.run(["gcc", "--coverage", "main.c", objects / "one.o", "-o", "simulate"], cwd=build, check=True)
+    assert subprocess.run(["./simulate"], cwd=build, check=False).returncode == 0
+    return build
+
+
+def test_the_objects_that_the_simulator_has_of_its_own_count(tree: Path, tmp_path: Path):
+    """The other program reached lines 5 to 9; this one the rest of that function."""
+    build = simulator_like(tree, tmp_path, "return 0")
+    assert counts.any_ran(build / cli.SIMULATED)
+    assert found(tmp_path / "copy")["handler/engine/io/one.c"].missed() == [2, 4]
+
+
+def test_a_simulator_whose_counts_are_gone_is_told(
+    tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    """Its workers ended by _exit() once: all passed, and the table was without them."""
+    build = simulator_like(tree, tmp_path, "_exit(0)")
+    monkeypatch.setattr(cli, "part_commands", lambda part, directory, seeds: [[str(build / "simulate")]])
+    assert not cli.run_part("simulator", build, "1..2")
+    assert "left no counts" in capsys.readouterr().out
+    assert cli.run_part("ctest", build, "1..2")
+
+
 def test_the_table_sums_by_room_and_by_recovery_code():
     sources = [
         counts.Source("handler/engine/io/piece.c", {1: 1, 2: 0, 3: 4, 4: 1}),
