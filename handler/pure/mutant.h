@@ -1159,6 +1159,27 @@
 	X(REPLAYED_BY_FORCE, "replayed-by-force", 18,					\
 	  "test_engine_log: test_a_start_by_force_replays_nothing",				\
 	  "records are replayed although newer ones may have gone with members")		\
+	X(REPLAY_REFUSED_AGAIN, "replay-refused-again", 18,					\
+	  "test_engine_replay: test_a_log_of_a_later_release_is_left_for_it",	\
+	  "a log of a later release is tried again and again")	\
+	X(REPLAY_REFUSAL_IS_LOSS, "replay-refusal-is-loss", 18,					\
+	  "test_engine_replay: test_a_start_waits_for_a_log_that_is_refused_and_loses_nothing",	\
+	  "a log that is refused is taken for one that can't be read")	\
+	X(REPLAY_UNREAD_EMPTY, "replay-unread-empty", 18,					\
+	  "test_engine_replay: test_what_may_be_hidden_in_an_unreadable_log_is_not_taken_for_nothing",	\
+	  "blocks of a log that can't be read are taken for empty ones")	\
+	X(REPLAY_UNSOUND, "replay-unsound", 18,					\
+	  "test_engine_replay: test_a_record_that_changes_while_it_is_read_is_not_replayed",	\
+	  "a record is replayed that is not what it was when it was chosen")	\
+	X(REPLAY_COPIED_OVER, "replay-copied-over", 18,					\
+	  "test_engine_replay: test_copies_of_records_take_the_place_of_none_that_is_needed",	\
+	  "a record is copied over others that are to be replayed")	\
+	X(REPLAY_REFUSED_TRUSTED, "replay-refused-trusted", 18,					\
+	  "test_engine_replay: test_by_force_only_the_rows_that_were_refused_are_lost",	\
+	  "a row that refused its replay is believed")	\
+	X(REPLAY_CACHE_FORGOTTEN, "replay-cache-forgotten", 18,					\
+	  "test_engine_replay: test_rows_are_written_again_when_a_cache_loses_them_before_the_flush",	\
+	  "what a cache lost of a replay is not written again")	\
 	X(CORRECTION_UNLOGGED, "correction-unlogged", 18,					\
 	  "test_engine_log: test_what_a_scrub_corrects_is_logged",				\
 	  "a scrub corrects a row beside the log")						\

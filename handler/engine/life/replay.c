@@ -112,7 +112,7 @@ rows_fit(struct replay *replay)
 	else
 		replay->hole = "another member is missing since, and not all rows were proven";
 	for (int i = 0; i < replay->refused_count; i++)
-		if (i < REFUSED_MAX)
+		if (i < REFUSED_MAX && !MUTANT(REPLAY_REFUSED_TRUSTED))
 			intent_suspect_rows(&engine->intent, replay->refused[i],
 					    replay->refused[i]);
 }
@@ -154,7 +154,8 @@ replay_flushed(struct flush_waiter *waiter, int result)
 		return;
 	if (result != 0)
 		replay->error = result;
-	else if (replay->cache_losses != replay->engine->cache_losses && replay->hole == NULL)
+	else if (replay->cache_losses != replay->engine->cache_losses && replay->hole == NULL &&
+		 !MUTANT(REPLAY_CACHE_FORGOTTEN))
 		replay_begin_writes(replay);
 	else
 		finish(replay);
@@ -179,8 +180,10 @@ static void
 begin_again(struct replay *replay)
 {
 	struct engine *engine = replay->engine;
+	const int error = replay->error;
 
-	if (replay->error == -ENOTSUP) {
+	replay->error = 0;
+	if (error == -ENOTSUP && !MUTANT(REPLAY_REFUSED_AGAIN)) {
 		engine->assembly->refused = true;
 		snprintf(engine->reason, sizeof(engine->reason),
 			 "its write log was written by a later release: start it with that one");
@@ -190,12 +193,10 @@ begin_again(struct replay *replay)
 	}
 	snprintf(engine->reason, sizeof(engine->reason),
 		 "the write log can't be replayed yet, it is tried again: %s",
-		 replay->error == -EIO ? "a member refuses to read or write it; --force goes on "
-					 "without"
-				       : strerror(-replay->error));
+		 error == -EIO ? "a member refuses to read or write it; --force goes on without"
+			       : strerror(-error));
 	engine_log(engine, LOG_WARNING, "%s", engine->reason);
 	replay->not_before_ms = engine->now_ms + RETRY_MS;
-	replay->error = 0;
 	replay_forget(replay);
 	replay->decided = (struct log_replay){ 0 };
 	for (int role = 0; role < IRAID_MEMBERS_MAX; role++)
@@ -228,7 +229,7 @@ go_on(struct replay *replay)
 	case REPLAY_LOADS:
 		replay_load_records(replay);
 		if (replay->pending == 0 && replay->error == 0) {
-			if (replay_is_sound(replay))
+			if (replay_is_sound(replay) || MUTANT(REPLAY_UNSOUND))
 				replay_enter(replay, REPLAY_COPIES);
 			else
 				replay->error = -EIO;

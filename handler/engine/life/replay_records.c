@@ -74,7 +74,8 @@ segment_read(struct member_io *mio, int result)
 	struct scan *scan = mio->owner;
 	struct replay *replay = scan->replay;
 	const bool unreadable =
-		result == -ENODATA || (result == -EIO && !load_may_wait(replay->engine));
+		result == -ENODATA || (result == -EIO && (!load_may_wait(replay->engine) ||
+							  MUTANT(REPLAY_REFUSAL_IS_LOSS)));
 
 	replay->pending--;
 	replay->engine->activity++;
@@ -93,7 +94,7 @@ segment_read(struct member_io *mio, int result)
 	} else if (scan->block != UINT32_MAX) {
 		if (unreadable) {
 			memset(scan->bytes + scan->block * LOG_BLOCK_BYTES, 0xFF, LOG_BLOCK_BYTES);
-			scan->hides = true;
+			scan->hides = !MUTANT(REPLAY_UNREAD_EMPTY);
 		}
 		scan->block++;
 	}
@@ -318,7 +319,7 @@ is_used(const struct replay *replay, int role, uint32_t segment)
 
 		if (copy->role == role && copy->offset_bytes / replay->segment_bytes == segment &&
 		    copy->header.sequence >= replay->decided.first &&
-		    copy->header.sequence < replay->decided.end)
+		    copy->header.sequence < replay->decided.end && !MUTANT(REPLAY_COPIED_OVER))
 			return true;
 	}
 	return false;
