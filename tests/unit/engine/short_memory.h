@@ -13,5 +13,7 @@
 void short_memory_refuse(uint64_t behind, uint64_t count);
 /* None is refused any more.  Were all of them?  Else not so much was asked for. */
 bool short_memory_end(void);
+/* What engines have that "crashed", and that nobody gives back: there is no engine any more. */
+void short_memory_free(void);
 
 #endif

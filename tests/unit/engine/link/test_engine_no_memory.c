@@ -104,7 +104,8 @@ for_each_allocation(bool (*scene)(uint64_t behind))
 	const uint64_t step = 16 / rig_lives(16); /* fewer where each takes longer */
 
 	for (uint64_t behind = 0; scene(behind); behind += step)
-		;
+		short_memory_free();
+	short_memory_free();
 }
 
 /* --- a start that replays --- */
@@ -158,12 +159,28 @@ test_a_start_without_memory_for_something_replays_all_the_same(void **state)
 
 /* --- writes that the log acknowledges --- */
 
+/* What failed failed for that alone, and then all is as ever. */
+static bool
+end_writes(struct world *world)
+{
+	struct rig *rig = &world->rig;
+	const bool refused = short_memory_end();
+
+	assert_true(rig->failed == 0 || rig->last_error == -ENOMEM);
+	assert_in_range(rig->failed, 0, 2);
+	rig->errors_allowed = false;
+	rig_submit(rig, REQUEST_WRITE, 5, 9, false);
+	rig_submit(rig, REQUEST_WRITE, 3 * ROW_SECTORS, 9, false);
+	rig_drain(rig);
+	end(world);
+	return refused;
+}
+
 static bool
 write_back_scene(uint64_t behind)
 {
 	struct world world;
 	struct rig *rig = &world.rig;
-	bool refused;
 
 	begin(&world, LOG_MODE_ALWAYS, true);
 	rig->errors_allowed = true;
@@ -178,14 +195,53 @@ write_back_scene(uint64_t behind)
 		rig_drain(rig);
 	}
 	rig_steps(rig, 400);
-	refused = short_memory_end();
-	assert_true(rig->failed == 0 || rig->last_error == -ENOMEM);
-	assert_in_range(rig->failed, 0, 2);
-	rig_submit(rig, REQUEST_WRITE, 5, 9, false);
-	rig_submit(rig, REQUEST_WRITE, 3 * ROW_SECTORS, 9, false);
+	return end_writes(&world);
+}
+
+/* One row again and again, until its records are written once more, for the older ones to go. */
+static bool
+again_scene(uint64_t behind)
+{
+	struct world world;
+	struct rig *rig = &world.rig;
+
+	begin(&world, LOG_MODE_ALWAYS, false);
+	rig_submit(rig, REQUEST_WRITE, 60, 2, false);
 	rig_drain(rig);
-	end(&world);
-	return refused;
+	rig->errors_allowed = true;
+	short_memory_refuse(behind, 1);
+	for (int turn = 0; turn < 250; turn++) {
+		rig_submit(rig, REQUEST_WRITE, 5, 9, false);
+		rig_drain(rig);
+	}
+	return end_writes(&world);
+}
+
+/* They come while their row is being written, and then one who wants all of it. */
+static bool
+later_scene(uint64_t behind)
+{
+	struct world world;
+	struct rig *rig = &world.rig;
+
+	begin(&world, LOG_MODE_ALWAYS, false);
+	world.rows_held = true;
+	rig_submit(rig, REQUEST_WRITE, 5, 9, false);
+	rig_drain(rig);
+	for (int step = 0; step < 20000 && world.taps[0].held_count == 0; step++)
+		rig_step(rig);
+	assert_int_equal(world.taps[0].held_count, 1);
+	rig->errors_allowed = true;
+	short_memory_refuse(behind, 1);
+	rig_submit(rig, REQUEST_WRITE, 7, 20, false);
+	rig_submit(rig, REQUEST_WRITE, 60, 2, false);
+	rig_submit(rig, REQUEST_WRITE, 0, ROW_SECTORS, false);
+	rig_steps(rig, 30);
+	world.rows_held = false;
+	tap_let_go(&world.taps[0]);
+	rig_drain(rig);
+	rig_steps(rig, 400);
+	return end_writes(&world);
 }
 
 static void
@@ -193,6 +249,8 @@ test_a_write_without_memory_for_something_is_told_or_done(void **state)
 {
 	(void)state;
 	for_each_allocation(write_back_scene);
+	for_each_allocation(again_scene);
+	for_each_allocation(later_scene);
 }
 
 int
