@@ -304,7 +304,10 @@ volume_accept_lost(struct volume_host *host, const char *name, uint64_t offset_b
 		*bytes = accepting.result;
 		result = accepting.result < 0 ? (int)accepting.result : 0;
 		if (result != 0)
-			fault_errno(fault, result, "%s", strerror(-result));
+			fault_errno(fault, result, "%s",
+				    result == -ENOSPC ? "the table of lost extents is full: accept "
+							"more at once, or all"
+						      : strerror(-result));
 	}
 	volume_unpin(hosted);
 	return result;

@@ -463,6 +463,7 @@ struct acceptance {
 	uint64_t begin, end; /* of the range */
 	bool all;	     /* of the volume */
 	int64_t bytes;
+	int error; /* why not all of it */
 	void (*done)(void *owner, int64_t result);
 	void *owner;
 };
@@ -476,6 +477,8 @@ loss_accepted(struct lost_waiter *waiter, int error)
 		engine_event(acceptance->engine, EVENT_LOST_ACCEPTED, LOG_NOTICE, NULL,
 			     "%lld bytes that were lost are accepted as they are",
 			     (long long)acceptance->bytes);
+	if (error == 0)
+		error = acceptance->error;
 	acceptance->done(acceptance->owner, error != 0 ? error : acceptance->bytes);
 	free(acceptance);
 }
@@ -639,7 +642,6 @@ engine_lost_accept(struct engine *engine, uint64_t offset_bytes, uint64_t length
 	uint64_t end =
 		length_bytes > UINT64_MAX - offset_bytes ? UINT64_MAX : offset_bytes + length_bytes;
 	struct lost_range range;
-	int error = 0;
 
 	if (acceptance == NULL || engine->lost == NULL || engine->phase != PHASE_RUNNING ||
 	    engine->fenced) {
@@ -656,14 +658,15 @@ engine_lost_accept(struct engine *engine, uint64_t offset_bytes, uint64_t length
 	acceptance->end = end;
 	accept_unrecorded(acceptance);
 	accept_whole(acceptance, offset_bytes, end);
-	while (error == 0 && next_recorded(engine, offset_bytes, &range) &&
+	while (acceptance->error == 0 && next_recorded(engine, offset_bytes, &range) &&
 	       range.offset_bytes < end) {
 		uint64_t stop = range.offset_bytes + range.length_bytes;
 
 		if (stop > end)
 			stop = end;
-		error = lost_overwrite(engine, range.offset_bytes, stop);
-		acceptance->bytes += error == 0 ? (int64_t)(stop - range.offset_bytes) : 0;
+		acceptance->error = lost_overwrite(engine, range.offset_bytes, stop);
+		if (acceptance->error == 0)
+			acceptance->bytes += (int64_t)(stop - range.offset_bytes);
 		offset_bytes = stop;
 	}
 	lost_io_wait(engine, &acceptance->waiter);

@@ -103,7 +103,8 @@ int engine_lost_list(const struct engine *engine, uint64_t offset_bytes, struct 
 		     int max);
 
 /* Let what stands there count as the data.  Whole volume: 0, UINT64_MAX.  done(owner, bytes or
- * -errno) when it is durable.
+ * -errno) when it is durable.  -ENOSPC: the table has no room for what would be left of some extent on
+ * both sides; what came before that is accepted.
  */
 void engine_lost_accept(struct engine *engine, uint64_t offset_bytes, uint64_t length_bytes,
 			void (*done)(void *owner, int64_t result), void *owner);

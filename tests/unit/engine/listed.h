@@ -17,7 +17,7 @@ wait_until_degraded(struct rig *rig)
 
 /* A row is on record as lost, and its region is clean: a spare was filled beside it. */
 static inline uint64_t
-begin_lost(struct rig *rig, uint64_t seed)
+begin_lost_running(struct rig *rig, uint64_t seed)
 {
 	uint64_t row;
 	char why[256];
@@ -38,6 +38,14 @@ begin_lost(struct rig *rig, uint64_t seed)
 	rig_steps(rig, 5000);
 	assert_int_equal(rig_status(rig).regions_dirty, 0);
 	assert_int_equal(read_first_chunk(rig, row), -ENODATA);
+	return row;
+}
+
+static inline uint64_t
+begin_lost(struct rig *rig, uint64_t seed)
+{
+	const uint64_t row = begin_lost_running(rig, seed);
+
 	rig_stop(rig);
 	return row;
 }
