@@ -257,6 +257,42 @@ test_a_member_that_hangs_while_another_is_out_costs_its_time_only(void **state)
 	finish(&rig);
 }
 
+static enum tap_verdict
+hold_reads(struct tap *tap, const struct backend_io *io)
+{
+	(void)tap;
+	return io->op == BACKEND_READ ? TAP_HOLD : TAP_PASS;
+}
+
+/* The session goes on, and nobody else can say what stands there.  What comes late is thrown away. */
+static void
+test_a_read_that_is_never_answered_ends_in_time(void **state)
+{
+	struct rig rig;
+	struct tap tap;
+
+	(void)state;
+	start(&rig, 5, 4, 1714);
+	rig_stop(&rig);
+	tap_init(&tap, &rig.members[2]);
+	rig_start_active(&rig);
+	fake_member_cut(&rig.members[1], false);
+	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 5000));
+	rig_steps(&rig, 200);
+	tap.judge = hold_reads;
+	rig.errors_allowed = true;
+	rig_submit(&rig, REQUEST_READ, 0, 96, false);
+	drain_within(&rig, engine_request_ms_max(&rig.options));
+	assert_int_equal(rig.failed, 1);
+	assert_int_equal(rig.last_error, -ETIMEDOUT);
+	rig.errors_allowed = false;
+	tap.judge = NULL;
+	tap_let_go(&tap);
+	rig_steps(&rig, 100);
+	assert_int_equal(rig_status(&rig).state, VOLUME_DEGRADED);
+	finish(&rig);
+}
+
 int
 main(void)
 {
@@ -267,6 +303,7 @@ main(void)
 		cmocka_unit_test(test_a_long_range_ends_though_no_other_request_is_late),
 		cmocka_unit_test(test_a_survivor_that_refuses_and_can_be_spared_is_evicted_too),
 		cmocka_unit_test(test_what_is_refused_is_repeated_once_a_second),
+		cmocka_unit_test(test_a_read_that_is_never_answered_ends_in_time),
 		cmocka_unit_test(test_a_member_that_hangs_while_another_is_out_costs_its_time_only),
 	};
 

@@ -573,6 +573,72 @@ test_what_a_member_refuses_for_a_while_is_not_given_up(void **state)
 	end(&world);
 }
 
+/* Until nothing is under way; it took as long as a request may wait, and not longer. */
+static void
+wait_until_late(struct rig *rig)
+{
+	const uint64_t since_ms = rig->now_ms;
+
+	while (rig->active_count > 0 && rig->now_ms - since_ms <= 20000)
+		rig_step(rig);
+	assert_int_equal(rig->active_count, 0);
+	assert_int_equal(rig->last_error, -ETIMEDOUT);
+	assert_in_range(rig->now_ms - since_ms, rig->options.queue_limit_ms,
+			engine_request_ms_max(&rig->options));
+}
+
+/* The row of what was acknowledged is being written, and its members are silent about that. */
+static void
+test_who_waits_for_a_row_waits_no_longer_than_any_request(void **state)
+{
+	struct world world;
+	struct rig *rig = &world.rig;
+
+	(void)state;
+	begin(&world, 5, 4, 390, false);
+	world.rows_of = 0xF;
+	rig_submit(rig, REQUEST_WRITE, 5, 9, false);
+	rig_drain(rig);
+	wait_for_held(&world, 2);
+	rig->errors_allowed = true;
+	for (int i = 0; i < 3; i++)
+		rig_submit(rig, REQUEST_WRITE, 7, 20, false);
+	wait_until_late(rig);
+	assert_int_equal(rig->failed, 3);
+	let_all_go(&world);
+	rig->errors_allowed = false;
+	rig_submit(rig, REQUEST_WRITE, 7, 20, false);
+	rig_drain(rig);
+	crash_and_end(&world);
+}
+
+/* Records are refused, so rows are to be written; and as many as may be are being written, of which
+ * their members say nothing.
+ */
+static void
+test_what_no_record_has_waits_no_longer_than_any_request(void **state)
+{
+	struct world world;
+	struct rig *rig = &world.rig;
+
+	(void)state;
+	begin(&world, 5, 4, 395, false);
+	for (uint64_t row = 0; row < 20; row++)
+		rig_submit(rig, REQUEST_WRITE, row * ROW_SECTORS + 5, 1, false);
+	rig_drain(rig);
+	world.rows_of = 0xF;
+	world.records_refused = true;
+	rig->errors_allowed = true;
+	for (uint64_t row = 0; row < 20; row++)
+		rig_submit(rig, REQUEST_WRITE, row * ROW_SECTORS + 7, 1, false);
+	wait_until_late(rig);
+	let_all_go(&world);
+	rig->errors_allowed = false;
+	rig_steps(rig, 2000);
+	assert_int_equal(rig_status(rig).lost_extents, 0);
+	end(&world); /* what was acknowledged is there, or what was to be written over it */
+}
+
 /* A small log, and many writes at once, of all lengths: what is held always has room to be written, so
  * the log is never given up or begun anew.
  */
@@ -627,6 +693,8 @@ main(void)
 		cmocka_unit_test(test_rows_that_a_broken_log_was_written_to_are_not_believed),
 		cmocka_unit_test(test_what_has_no_place_any_more_is_lost_on_record),
 		cmocka_unit_test(test_what_a_member_refuses_for_a_while_is_not_given_up),
+		cmocka_unit_test(test_who_waits_for_a_row_waits_no_longer_than_any_request),
+		cmocka_unit_test(test_what_no_record_has_waits_no_longer_than_any_request),
 		cmocka_unit_test(test_a_full_log_holds_no_more_than_it_can_write_to_rows),
 	};
 
