@@ -206,11 +206,13 @@ again_scene(uint64_t behind)
 	struct rig *rig = &world.rig;
 
 	begin(&world, LOG_MODE_ALWAYS, false);
-	rig_submit(rig, REQUEST_WRITE, 60, 2, false);
-	rig_drain(rig);
+	for (uint64_t sector = 20; sector < ROW_SECTORS; sector += 20) {
+		rig_submit(rig, REQUEST_WRITE, sector, 2, false); /* runs of its own */
+		rig_drain(rig);
+	}
 	rig->errors_allowed = true;
 	short_memory_refuse(behind, 1);
-	for (int turn = 0; turn < 250; turn++) {
+	for (int turn = 0; turn < 400; turn++) {
 		rig_submit(rig, REQUEST_WRITE, 5, 9, false);
 		rig_drain(rig);
 	}
