@@ -115,10 +115,11 @@ engine_aligned_alloc(size_t alignment, size_t bytes)
 void
 engine_free(void *block)
 {
-	struct header *header = (struct header *)block - 1;
+	struct header *header;
 
 	if (block == NULL)
 		return;
+	header = (struct header *)block - 1;
 	*header->link = header->next;
 	if (header->next != NULL)
 		header->next->link = header->link;

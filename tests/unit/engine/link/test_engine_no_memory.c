@@ -102,10 +102,12 @@ static void
 for_each_allocation(bool (*scene)(uint64_t behind))
 {
 	const uint64_t step = 16 / rig_lives(16); /* fewer where each takes longer */
+	uint64_t behind;
 
-	for (uint64_t behind = 0; scene(behind); behind += step)
+	for (behind = 0; scene(behind); behind += step)
 		short_memory_free();
 	short_memory_free();
+	assert_true(behind > 0); /* it does ask for memory by these names */
 }
 
 /* --- a start that replays --- */
