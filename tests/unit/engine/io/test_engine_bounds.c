@@ -293,6 +293,47 @@ test_a_read_that_is_never_answered_ends_in_time(void **state)
 	finish(&rig);
 }
 
+static enum tap_verdict
+hold_rows(struct tap *tap, const struct backend_io *io)
+{
+	(void)tap;
+	return io->op == BACKEND_WRITE && io->offset_bytes >= (4u << 20) ? TAP_HOLD : TAP_PASS;
+}
+
+/* The first has commands under way that no member answers, so it can't end; the others can. */
+static void
+test_who_comes_behind_a_write_that_can_not_end_does_not_wait_for_it(void **state)
+{
+	struct rig rig;
+	struct tap tap;
+
+	(void)state;
+	start(&rig, 5, 4, 1715);
+	rig_stop(&rig);
+	tap_init(&tap, &rig.members[2]);
+	rig_start_active(&rig);
+	tap.judge = hold_rows;
+	rig_submit(&rig, REQUEST_WRITE, 0, 500, false);
+	rig_steps(&rig, 100);
+	assert_true(tap.held_count > 0);
+	rig.errors_allowed = true;
+	for (int i = 0; i < 3; i++)
+		rig_submit(&rig, REQUEST_WRITE, 400, 8, false);
+	for (const uint64_t since_ms = rig.now_ms;
+	     rig.active_count > 1 && rig.now_ms - since_ms <= engine_request_ms_max(&rig.options);)
+		rig_step(&rig);
+	assert_int_equal(rig.active_count, 1);
+	assert_int_equal(rig.failed, 3);
+	assert_int_equal(rig.last_error, -ETIMEDOUT);
+	tap.judge = NULL;
+	tap_let_go(&tap);
+	rig_drain(&rig);
+	rig.errors_allowed = false;
+	rig_submit(&rig, REQUEST_WRITE, 400, 8, false);
+	rig_drain(&rig);
+	finish(&rig);
+}
+
 int
 main(void)
 {
@@ -303,6 +344,8 @@ main(void)
 		cmocka_unit_test(test_a_long_range_ends_though_no_other_request_is_late),
 		cmocka_unit_test(test_a_survivor_that_refuses_and_can_be_spared_is_evicted_too),
 		cmocka_unit_test(test_what_is_refused_is_repeated_once_a_second),
+		cmocka_unit_test(
+			test_who_comes_behind_a_write_that_can_not_end_does_not_wait_for_it),
 		cmocka_unit_test(test_a_read_that_is_never_answered_ends_in_time),
 		cmocka_unit_test(test_a_member_that_hangs_while_another_is_out_costs_its_time_only),
 	};

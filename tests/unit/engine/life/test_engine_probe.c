@@ -65,6 +65,32 @@ of(int slot, uint32_t depth, uint32_t duration_ms)
 
 /* --- figures --- */
 
+/* A driver runs the engine when a member has said something, and when the engine wanted to be run. */
+static void
+test_a_probe_asks_for_each_turn_that_it_needs(void **state)
+{
+	struct rig rig;
+
+	(void)state;
+	for (int limited = 0; limited < 2; limited++) {
+		struct probe_order order = of(1, 2, 2000);
+		uint64_t begun_ms;
+
+		order.rate_max = limited ? 4 * BLOCK : 0;
+		start(&rig, 3, 912);
+		assert_int_equal(probe(&rig, order), 0);
+		for (begun_ms = rig.now_ms; !outcome.done && rig.now_ms - begun_ms < 10000;)
+			assert_true(rig_wake(&rig));
+		assert_in_range(rig.now_ms - begun_ms, 2000, 3100);
+		assert_int_equal(outcome.error, 0);
+		assert_int_equal(outcome.results[1].error, 0);
+		assert_true(outcome.results[1].reads > (limited ? 4 : 100));
+		if (limited)
+			assert_in_range(outcome.results[1].reads, 5, 10);
+		finish(&rig);
+	}
+}
+
 static void
 test_reads_one_after_the_other_take_what_the_member_takes(void **state)
 {
@@ -375,6 +401,7 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_a_probe_asks_for_each_turn_that_it_needs),
 		cmocka_unit_test(test_reads_one_after_the_other_take_what_the_member_takes),
 		cmocka_unit_test(test_depth_multiplies_the_rate),
 		cmocka_unit_test(test_the_rate_is_bounded),

@@ -26,6 +26,34 @@ test_member_that_can_not_keep_what_is_rewritten_loses_its_place(void **state)
 	finish(&rig);
 }
 
+/* Each sector alone is cured by rewriting it; so many tell that the member is at its end. */
+static void
+test_member_full_of_medium_errors_loses_its_place(void **state)
+{
+	struct rig rig;
+
+	(void)state;
+	begin(&rig, 5, 4, 839);
+	rig.options.error_limit = 3;
+	engine_set_limits(rig.engine, &rig.options);
+	for (uint64_t i = 0; i < 3; i++) {
+		const uint64_t row = row_in(&rig, 1) + 4 * i;
+
+		assert_int_equal(rig_status(&rig).members[0].state, MEMBER_IN_SYNC);
+		disk_damage(&rig.members[0].disk, offset_of_row(row));
+		assert_int_equal(read_first_chunk(&rig, row), 0);
+		rig_steps(&rig, 300);
+		assert_int_equal(rig_status(&rig).members[0].medium_repaired, i + 1);
+	}
+	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 2000));
+	assert_int_equal(rig_status(&rig).members[0].state, MEMBER_FAULTY);
+	rig_steps(&rig, 3000); /* it answers, and does not come back by itself */
+	assert_int_equal(rig_status(&rig).members[0].state, MEMBER_FAULTY);
+	assert_string_equal(rig_status(&rig).members[0].reason,
+			    "faulty: it was taken out and waits for an administrator");
+	finish(&rig);
+}
+
 /* Member 1 refuses to read a sector that the chunk of member 0 is to be made from: for a while, as
  * it turns out.
  */
@@ -595,6 +623,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_member_that_can_not_keep_what_is_rewritten_loses_its_place),
+		cmocka_unit_test(test_member_full_of_medium_errors_loses_its_place),
 		cmocka_unit_test(test_read_that_is_refused_during_a_rebuild_gives_nothing_up),
 		cmocka_unit_test(test_repair_of_level_6_rewrites_what_has_rotted),
 		cmocka_unit_test(test_resync_of_level_6_takes_data_as_it_stands),
