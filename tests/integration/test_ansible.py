@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 
 from iraid_dev.stack.farm import TargetFarm
-from iraid_dev.stack.private_gateway import IRAID, ROOT, Gateway, wait_until
+from iraid_dev.stack.private_gateway import IRAID, ROOT, Gateway, call, wait_until
 
 ROLES = ROOT / "packaging/ansible/roles"
 EXAMPLE = ROOT / "packaging/ansible/example"
@@ -287,6 +287,43 @@ def test_secrets_are_private_files_and_spares_are_added(
 
     wrong = everything | {"iraid_gateway_spares": [{"device": farm.member(0), "chap": chap}]}
     assert farm.member(0) in controller.play("-vvv", **wrong).refusal
+
+
+def test_a_volume_that_exists_takes_a_login_digests_and_redirects_given_later(
+    controller: Controller, make_farm: Callable[..., TargetFarm], tmp_path: Path
+) -> None:
+    gateway, farm = controller.gateway, make_farm(4, chap=(USER, SECRET))
+    for number, one in enumerate(farm.targets):
+        for key in ("HeaderDigest", "DataDigest"):
+            farm.admin(
+                number, "--mode", "target", "--op", "update", "--tid", str(one.tid), "--name", key, "--value", "CRC32C"
+            )  # fmt: skip
+    mine = tmp_path / "mine"
+    mine.write_text(f"{USER}\n{SECRET}\n")
+    mine.chmod(0o600)
+    gateway.must("create", "v0", "--level", "5", "--chap-file", str(mine), *farm.members()[:3], "--wait")
+    volume: dict[str, Any] = {"name": "v0", "members": farm.members()[:3]}
+    assert controller.play(iraid_volumes=[volume]).changed == 0
+
+    name = "iqn.2026-01.org.example:later"
+    volume |= {"chap": {"user": USER, "secret": SECRET}, "initiator": name, "spares": [farm.member(3)]}
+    volume |= {"header_digest": "required", "data_digest": "required", "redirects": False}
+    given = {"iraid_volumes": [volume]}
+    before = (gateway.config / "volumes/v0.conf").read_text()
+    assert controller.play("--check", "--diff", "-vvv", **given).changed == 4  # secrets, login, spare, keys
+    assert (gateway.config / "volumes/v0.conf").read_text() == before
+    played = controller.play("--diff", "-vvv", **given)
+    assert played.changed == 4 and "not applied yet: volume v0: initiator: " in " ".join(played.out.split())
+    assert controller.play(**given).changed == 0
+
+    mine.unlink()
+    shown = {key["key"]: key["value"] for key in gateway.must("config", "show", "v0", "--json").json["keys"]}
+    assert shown["chap_file"] == str(gateway.config / "secrets/v0") and shown["initiator"] == name
+    assert (shown["header_digest"], shown["data_digest"], shown["redirects"]) == ("required", "required", "no")
+    gateway.must("stop", "v0")
+    gateway.must("start", "v0")
+    agreed = [one["path"]["negotiated"] for one in call(gateway.socket, "volume.path", name="v0")["members"][:3]]
+    assert all(one["header_digest"] and one["data_digest"] for one in agreed), agreed
 
 
 @pytest.mark.parametrize(

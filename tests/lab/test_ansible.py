@@ -28,7 +28,7 @@ GUEST = HERE / "guest"
 PROGRAMS = ("linux.uml", "ansible-playbook", "dh")
 BOOT_SECONDS_MAX, LAB_SECONDS_MAX, PACKAGE_SECONDS_MAX = 120, 900, 900
 BACKENDS = tuple(f"backend{number}" for number in range(1, 6))
-SECRETS = ("wolf-howls-42", "moon-rises-17")
+SECRETS = ("wolf-howls-42", "moon-rises-17", "deer-hides-23")
 IQN = "iqn.2026-01.org.iraid.test:v0"
 OLD = "127.0.0.4:3261/iqn.2026-01.org.iraid.test:backend4/0"
 NEW = "127.0.0.5:3260/iqn.2026-01.org.iraid.test:backend5/1"
@@ -193,6 +193,17 @@ def make_disks(guest: Guest) -> None:
         )
 
 
+def check_discovery(guest: Guest) -> None:
+    """It is for those who have its secret; LIO itself has it, for all targets."""
+    discovery = "iscsiadm -m discoverydb -t st -p 127.0.0.9:3261"
+    guest.run(f"{discovery} -o new")
+    status, said = guest.attempt(f"{discovery} --discover")
+    assert status != 0 and IQN not in said, said
+    for name, value in (("authmethod", "CHAP"), ("username", "finders"), ("password", SECRETS[2])):
+        guest.run(f"{discovery} -o update -n discovery.sendtargets.auth.{name} -v {value}")
+    assert IQN in guest.run(f"{discovery} --discover -o nonpersistent")
+
+
 def log_in(guest: Guest) -> str:
     """The disk; initiators are let in with the secret only."""
     guest.run(f"{NODE} -o new")
@@ -234,6 +245,10 @@ def test_from_nothing_to_a_file_system_and_changes_under_it(controller: Controll
 
     keys = json.loads(guest.run("iraid config show v0 --json"))["keys"]
     assert {"40s"} == {key["value"] for key in keys if key["key"] == "queue_limit"}
+
+    check_discovery(guest)
+    digest = f"/sys/kernel/config/target/iscsi/{IQN}/tpgt_1/param/DataDigest"
+    assert guest.run(f"cat {digest}") == "None"  # LIO's own is CRC32C,None
 
     disk = log_in(guest)
     guest.run(

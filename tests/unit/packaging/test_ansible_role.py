@@ -69,7 +69,7 @@ def test_every_secret_is_specified_as_one():
             yield from secrets(option.get("options", {}))
 
     found = list(secrets(all_options()))
-    assert len(found) == 4 and all(option["no_log"] is True for option in found)
+    assert len(found) == 5 and all(option["no_log"] is True for option in found)
 
 
 def constants(module):
@@ -120,7 +120,9 @@ def test_the_example_is_accepted():
 
 
 def problems(volumes, **more):
-    return filters.gateway_problems({"volumes": volumes, "replace": [], "confirm_delete": [], "spares": []} | more)
+    return filters.gateway_problems(
+        {"volumes": volumes, "replace": [], "confirm_delete": [], "spares": [], "discovery_chap": {}} | more
+    )
 
 
 def backend_problems(targets, kind="lio", shown=False):
@@ -150,6 +152,10 @@ def test_a_good_volume_has_no_problems():
         ({"rate_min": "1K"}, ["rate_min", "1K", "64K"]),
         ({"level": 0, "spares": [MEMBERS[2]], "members": MEMBERS[:2]}, ["spares", "level 0"]),
         ({"settings": {"member": "x"}}, ["settings.member", "write members"]),
+        (
+            {"settings": {"data_digest": "none"}, "data_digest": "required"},
+            ["settings.data_digest", "write it there only"],
+        ),
         ({"settings": {"log": "off"}}, ["settings.log", "write log beside settings"]),
         ({"level": 10, "log": "degraded"}, ["log", "degraded", "level 5 or 6", "level 10", "remove it"]),
         ({"level": 0, "log": "always"}, ["log", "always", "level 5 or 6", "level 0", "remove it"]),
@@ -191,8 +197,8 @@ def test_a_target_proves_itself_by_a_user_and_another_secret():
                           ({"target_user": ""}, "target_user")):  # fmt: skip
         for found in (problems([volume(chap=chap | changes)]), backend_problems([target | {"chap": chap | changes}])):
             assert len(found) == 1 and word in found[0] and SECRET not in found[0], found
-    written = filters.secret_files([volume(chap=chap)], [{"device": MEMBERS[0], "chap": chap}], "/etc/iraid")
-    assert all(one.items() >= chap.items() for one in written)
+    written = filters.secret_files([volume(chap=chap)], [{"device": MEMBERS[0], "chap": chap}], "/etc/iraid", chap)
+    assert len(written) == 3 and all(one.items() >= chap.items() for one in written)
 
 
 def test_a_device_has_one_place_in_all_volumes_and_spares():
@@ -232,11 +238,32 @@ def test_a_bad_target_is_named_with_what_to_write(kind, changes, words):
 def test_what_tasks_loop_over_holds_no_secret():
     chap = {"user": "u", "secret": SECRET}
     volumes = [volume(chap=chap, export={"iqn": DISK, "initiators": [DISK], "chap": chap})]
-    shown = filters.volume_arguments(volumes, "/etc/iraid", [], [], [])
+    shown = filters.volume_arguments(volumes, "/etc/iraid", [], [], [], True)
     spares = filters.spare_arguments([{"device": MEMBERS[0], "chap": chap}], "/etc/iraid")
     assert SECRET not in json.dumps([shown, spares])
-    paths = {one["path"] for one in filters.secret_files(volumes, [{"device": MEMBERS[0], "chap": chap}], "/etc/iraid")}
-    assert paths == {shown[0]["chap_file"], shown[0]["export"]["chap_file"], spares[0]["chap_file"]}
+    files = filters.secret_files(volumes, [{"device": MEMBERS[0], "chap": chap}], "/etc/iraid", chap)
+    export = shown[0]["export"]
+    assert {one["path"] for one in files} == {
+        shown[0]["chap_file"], export["chap_file"], export["discovery_chap_file"], spares[0]["chap_file"]
+    }  # fmt: skip
+    assert len(files) == 4
+
+
+def test_discovery_asks_for_a_whole_login_or_for_none():
+    chap = {"user": "u", "secret": SECRET}
+    assert problems([], discovery_chap=chap) == []
+    for wrong, word in (({"user": "u"}, "secret"), (chap | {"target_user": "t"}, "both")):
+        (found,) = problems([], discovery_chap=wrong)
+        assert found.startswith("iraid_discovery_chap.") and word in found and SECRET not in found
+
+
+def test_keys_of_the_file_that_have_names_of_their_own_are_written_there():
+    given = volume(header_digest="required", redirects=False, settings={"give_up": "8s"}, initiator=DISK)
+    (shown,) = filters.volume_arguments([given], "/etc/iraid", [], [], [], False)
+    assert shown["settings"] == {"give_up": "8s", "header_digest": "required", "redirects": False}
+    assert shown["login"] == {"initiator": DISK} and shown["export"]["discovery_chap_file"] is None
+    (shown,) = filters.volume_arguments([volume()], "/etc/iraid", [], [], [], False)
+    assert shown["settings"] == shown["login"] == {}
 
 
 # --- modules, with the real command and a handler that answers as told ---
@@ -514,6 +541,41 @@ def test_without_the_command_check_mode_goes_on_and_the_rest_says_what_to_instal
     assert "iraid_packages" in volume_module(command="/nowhere/iraid")["msg"]
 
 
+EXPORTED = {"iqn": DISK, "changes": ["CHAP of discovery, of all targets"], "initiators": [DISK], "portals": []}
+
+
+@pytest.fixture
+def export_command(tmp_path):
+    command = tmp_path / "iraid"
+    command.write_text(f"#!/bin/sh\necho \"$@\" >{tmp_path}/asked\necho '{json.dumps(EXPORTED)}'\n")
+    command.chmod(0o755)
+    return command
+
+
+def export_module(command, check_mode=False, **more):
+    given = {"name": "v0", "iqn": DISK, "initiators": [DISK], "command": str(command)}
+    return run_module("iraid_export", given | more, check_mode)
+
+
+def test_digests_and_files_of_an_export_are_options_of_the_command(export_command):
+    asked_for = export_command.parent / "asked"
+    files = {"chap_file": export_command.parent / "chap", "discovery_chap_file": export_command.parent / "discovery"}
+    given = {key: str(path) for key, path in files.items()} | {"header_digest": "preferred", "data_digest": "required"}
+    for path in files.values():  # check mode: not asked about before both are written
+        assert export_module(export_command, check_mode=True, **given)["changed"] is True and not asked_for.exists()
+        path.touch()
+    assert export_module(export_command, check_mode=True, **given)["changed"] is True
+    assert asked_for.read_text().split()[-2:] == ["--dry-run", "--json"]
+    assert export_module(export_command, **given)["changes"] == EXPORTED["changes"]
+    words = asked_for.read_text()
+    assert words == (
+        f"export v0 --iqn {DISK} --acl {DISK} --chap-file {files['chap_file']} --discovery-chap-file "
+        f"{files['discovery_chap_file']} --header-digest preferred --data-digest required --json\n"
+    )
+    export_module(export_command)
+    assert "digest" not in asked_for.read_text() and "chap" not in asked_for.read_text()
+
+
 def test_shared_spares_are_added_once(handler):
     everything = {"volume_list": {"volumes": [{"name": "v0", "state": "active"}]}, "volume_status": STATUS}
     spare = f"10.0.0.9:3260/{DISK}/0"
@@ -584,6 +646,29 @@ def test_a_volume_s_file_is_changed_and_never_made(config_command):
     file.write_text("[volume]\n#give_up = 5s\nuuid = x\n")
     assert settings_module(config_command, {"give_up": "8s"}, volume="v0")["changed"] is True
     assert file.read_text() == "[volume]\n#give_up = 5s\ngive_up = 8s\nuuid = x\n"
+
+
+def test_a_login_that_comes_later_is_a_line_of_the_file_and_applied(config_command):
+    file, secrets = config_command.parent / "etc/volumes/v0.conf", config_command.parent / "etc/secrets/v0"
+    login = {"chap_file": str(secrets), "initiator": DISK}
+    given = {"volume": "v0", "existing_only": True}
+    assert settings_module(config_command, login, **given)["changed"] is False  # create writes it
+    assert not file.exists()
+    file.parent.mkdir(parents=True)
+    file.write_text("[volume]\nuuid = x\n")
+    # As the handler's parser: a secrets file that is not there is a fault.
+    config_command.write_text(
+        config_command.read_text().replace("grep -rq bad", f"[ ! -e {secrets} ] && grep -rq chap_file")
+    )
+    assert settings_module(config_command, login, check_mode=True, **given)["changed"] is True
+    assert "chap_file" not in file.read_text()
+    assert settings_module(config_command, login, **given)["failed"] and "chap_file" not in file.read_text()
+    secrets.parent.mkdir()
+    secrets.touch()
+    assert settings_module(config_command, login, **given)["warnings"]
+    assert file.read_text() == f"[volume]\nuuid = x\nchap_file = {secrets}\ninitiator = {DISK}\n"
+    assert asked(config_command)[-1] == "config reload"
+    assert settings_module(config_command, login, **given)["changed"] is False
 
 
 def test_what_the_handler_changes_while_a_file_is_checked_stays(config_command):

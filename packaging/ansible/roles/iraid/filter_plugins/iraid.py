@@ -35,6 +35,8 @@ OWN_KEYS = {
     "sync_rate_max": "iraid set's: write rate_max beside settings",
     "log": "iraid set's: write log beside settings",
 }
+# Keys of a volume that are lines of its file.
+FILE_KEYS = ("header_digest", "data_digest", "redirects")
 
 
 class Problems(list):
@@ -48,8 +50,9 @@ class Problems(list):
 
 
 def gateway_problems(given):
-    """given: {volumes, replace, confirm_delete, spares} as the role's variables have them."""
+    """given: {volumes, replace, confirm_delete, spares, discovery_chap} as the role's variables have them."""
     problems = Problems()
+    _check_chap("iraid_discovery_chap", given["discovery_chap"], problems)
     seen_names, seen_devices = set(), {}
     for index, volume in enumerate(given["volumes"]):
         where = f"iraid_volumes[{index}] ({volume.get('name')})"
@@ -109,6 +112,8 @@ def _check_volume(where, volume, seen, problems):
     for key in volume.get("settings") or {}:
         if key in OWN_KEYS:
             problems.append(f"{where}.settings.{key}: that line of the file is {OWN_KEYS[key]}")
+        elif key in FILE_KEYS and volume.get(key) is not None:
+            problems.append(f"{where}.settings.{key}: {key} stands beside settings, too: write it there only")
     _check_login(where, volume, problems)
 
 
@@ -240,7 +245,7 @@ def _check_tgt(where, target, given, problems):
             )
 
 
-def volume_arguments(volumes, config_dir, replace, confirm_delete, confirm_overwrite):
+def volume_arguments(volumes, config_dir, replace, confirm_delete, confirm_overwrite, discovery_chap):
     """Volumes as the tasks loop over them: no secrets, but the names of their files; what is not given is null."""
     arguments = []
     for volume in volumes:
@@ -252,7 +257,12 @@ def volume_arguments(volumes, config_dir, replace, confirm_delete, confirm_overw
         ]
         shown["confirm_delete"] = volume["name"] in confirm_delete
         shown["confirm_overwrite"] = volume["name"] in confirm_overwrite
+        login = {"chap_file": shown["chap_file"], "initiator": volume.get("initiator")}
+        shown["login"] = {key: value for key, value in login.items() if value}
+        lines = {key: volume[key] for key in FILE_KEYS if volume.get(key) is not None}
+        shown["settings"] = dict(volume.get("settings") or {}) | lines
         export["chap_file"] = export_path(config_dir, volume["name"]) if export.pop("chap", None) else None
+        export["discovery_chap_file"] = discovery_path(config_dir) if discovery_chap else None
         wanted = bool(volume.get("export")) and volume.get("state", "started") == "started"
         gone = volume.get("state") == "absent" or export.get("state") == "absent"
         shown["export"] = export
@@ -261,7 +271,7 @@ def volume_arguments(volumes, config_dir, replace, confirm_delete, confirm_overw
     return arguments
 
 
-def secret_files(volumes, spares, config_dir):
+def secret_files(volumes, spares, config_dir, discovery_chap):
     """What iraid_secrets is to write.  Only for tasks with no_log."""
     files = []
     for volume in volumes:
@@ -272,6 +282,8 @@ def secret_files(volumes, spares, config_dir):
         chap = (volume.get("export") or {}).get("chap")
         if chap:
             files.append({"path": export_path(config_dir, volume["name"]), **chap})
+    if discovery_chap:
+        files.append({"path": discovery_path(config_dir), **discovery_chap})
     for index, spare in enumerate(spares):
         if spare.get("chap"):
             files.append({"path": spare_path(config_dir, index), **spare["chap"]})
@@ -296,6 +308,10 @@ def secret_path(config_dir, name):
 def export_path(config_dir, name):
     """No volume has this name: '+' is not allowed there."""
     return f"{config_dir}/secrets/{name}+initiators"
+
+
+def discovery_path(config_dir):
+    return f"{config_dir}/secrets/gateway+discovery"
 
 
 def spare_path(config_dir, index):

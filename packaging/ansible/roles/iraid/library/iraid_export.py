@@ -47,6 +47,17 @@ options:
   chap_file:
     description: Secrets file on the gateway; initiators must log in with its user and secret.
     type: path
+  discovery_chap_file:
+    description: Secrets file on the gateway; discovery of all of its targets must log in with its user and secret.
+    type: path
+  header_digest:
+    description: CRC32C of headers, from the next login of an initiator on; without it the target's stays as it is.
+    type: str
+    choices: [none, preferred, required]
+  data_digest:
+    description: The same of data.
+    type: str
+    choices: [none, preferred, required]
   command:
     description: The iraid command.
     type: str
@@ -76,6 +87,8 @@ export:
   type: dict
 """
 
+import os
+
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.iraid.command import Absent, Failure, Iraid, run_told
 from ansible.module_utils.iraid.names import iqn, listen
@@ -91,6 +104,9 @@ ARGUMENTS = {
     "no_chap": {"type": "bool", "default": False},
     "demo_mode": {"type": "bool", "default": False},
     "chap_file": {"type": "path"},
+    "discovery_chap_file": {"type": "path"},
+    "header_digest": {"type": "str", "choices": ["none", "preferred", "required"]},
+    "data_digest": {"type": "str", "choices": ["none", "preferred", "required"]},
     "command": {"type": "str", "default": "iraid"},
 }
 
@@ -110,8 +126,9 @@ def words_of(given, check_mode):
             words.append("--no-chap")
         if given["demo_mode"]:
             words.append("--demo-mode")
-        if given["chap_file"]:
-            words += ["--chap-file", given["chap_file"]]
+        for key in ("chap_file", "discovery_chap_file", "header_digest", "data_digest"):
+            if given[key]:
+                words += [f"--{key.replace('_', '-')}", given[key]]
     return [*words, "--dry-run"] if check_mode else words
 
 
@@ -136,8 +153,14 @@ def strangers(given, answer):
     return texts
 
 
+def unwritten(given):
+    """Secrets files that a task before this one would have written, were it not for check mode."""
+    files = [given["chap_file"], given["discovery_chap_file"]] if given["state"] == "present" else []
+    return any(one and not os.path.exists(one) for one in files)
+
+
 def not_there_yet(module, given):
-    """Check mode, and the volume would have been made by a task before this one."""
+    """Check mode, and the volume, or a secrets file, would have been made by a task before this one."""
     made = [f"target {given['iqn']} with volume {given['name']}"] if given["state"] == "present" else []
     module.exit_json(changed=bool(made), changes=made, diff=diff([], made))
 
@@ -149,6 +172,8 @@ def run(module):
             msg=f"export of volume {given['name']}: iqn is missing: give the name of the target that "
             "initiators will see"
         )
+    if module.check_mode and unwritten(given):
+        return not_there_yet(module, given)
     try:
         answer = Iraid(module, given["command"]).run(*words_of(given, module.check_mode))
     except Absent:
