@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 from test_full_state import fill, small_disk
 
 from iraid_dev.stack.farm import TargetFarm
-from iraid_dev.stack.private_gateway import Gateway, Ran
+from iraid_dev.stack.private_gateway import IRAID, Gateway, Ran
 
 FULL = "No space left on device"
 INODES = 64
@@ -86,3 +87,16 @@ def test_no_room_for_locks_and_none_for_what_is_in_them(
     assert told_of(run, said), said
     (filler.parent / "empty0").unlink()
     gateway.must("start", "v0")
+
+
+@pytest.mark.parametrize("room", ["size=4k", "size=8k", "size=1m,nr_inodes=1"])
+def test_an_archive_for_support_that_has_no_room_leaves_nothing(tmp_path: Path, room: str) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    script = (
+        f"mount -t tmpfs -o {room} none {disk} && export TMPDIR={disk}; "
+        f"{IRAID} support --socket {tmp_path}/none --output {disk}/a.tar.xz; echo status $?; ls -A {disk}"
+    )
+    done = subprocess.run(["unshare", "-m", "sh", "-c", script], capture_output=True, text=True, check=False)
+    assert done.stdout == "status 1\n", done
+    assert f"{disk}/a.tar.xz: {FULL}" in done.stderr and f"df -h {disk}" in done.stderr and "--output" in done.stderr

@@ -20,6 +20,8 @@ _VARIABLE = re.compile(r"_AUTH$")  # of an environment; LIO's discovery_enable_a
 _USER = re.compile(r"userid|username", re.IGNORECASE)
 # Files are named where secrets are kept, and that is worth knowing.
 _NOT = re.compile(r"[_-](file|path)$", re.IGNORECASE)
+# From the start of a word on only: else a long one that nothing is assigned to takes the square of its length.
+_ASSIGNED = re.compile(r'(?<![\w.-])([\w.-]+)"?\s*[=:]\s*')
 # In command lines, and addresses: "--password VALUE", "-u USER:VALUE" as curl has it, "https://USER:VALUE@HOST".
 _OPTION = re.compile(r"""(?<![\w-])(--?[\w.-]+)["']?,?\s+""")
 # "-n node.session.auth.password -v VALUE" of iscsiadm.
@@ -88,7 +90,7 @@ def _without_keys(line: str) -> tuple[str, set[str]]:
         return f'"{match[1]}"{match[2]}"{REMOVED}"'
 
     line = re.sub(r'"([^"]*)"(\s*:\s*)"((?:[^"\\]|\\.)*)"', member, line)
-    for match in re.finditer(r'([\w.-]+)"?\s*[=:]\s*', line):
+    for match in _ASSIGNED.finditer(line):
         value = line[match.end() :]
         if is_removed(match[1]) and value.strip(' ",{[') and not value.startswith(f'"{REMOVED}"'):
             found |= {value.strip()} if is_secret(match[1]) else _without_keys(value)[1]

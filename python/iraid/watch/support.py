@@ -1,14 +1,16 @@
 """iraid support: all that helps to find out what is wrong on a gateway, in one archive that can be handed to others.
 
 Every part is made by itself: one that fails leaves a line that says why, and the others are there.  What goes in passes
-redact.py, all of it.  Secrets files are never put in; names of users to log in with are removed where a key says that they
-are some.
+redact.py, all of it, and printable(), for targets and initiators choose their names.  Secrets files are never put in;
+names of users to log in with are removed where a key says that they are some.
 """
 
+import errno
 import io
 import json
 import lzma
 import os
+import re
 import socket
 import tarfile
 import time
@@ -27,6 +29,7 @@ from iraid.lio import lio_tree
 from . import doctor, facts, follow, redact, stats, verdict
 
 TEXT_BYTES_MAX = 8 << 20  # of one part; of a log the end is kept
+ERROR_TEXT_MAX = 1000
 TREE_FILES_MAX, TREE_TEXT_MAX = 20_000, 4096
 CONFIG_TREE = "sys/kernel/config/target"
 
@@ -86,7 +89,8 @@ class Collector:
         yield Part("superblocks.json", "superblocks of all members (iraid examine)", self._superblocks)
         yield Part("spares.json", "the gateway's spares", lambda: _json(asdict(self.client.pool())))
         for path, text in facts.configured(self.root).items():
-            yield Part(f"config/{Path(path).name}", f"{path}, without secrets", partial(redact.settings, text))
+            name = one_line(Path(path).name)
+            yield Part(f"config/{name}", f"{one_line(path)}, without secrets", partial(redact.settings, text))
         for saved in self._saved_files():
             yield Part(f"config/lio-{saved.name}", f"{saved}, without secrets", partial(self._saved, saved))
         yield Part("lio-tree.txt", "LIO's settings as they run, without secrets", self._tree)
@@ -302,6 +306,18 @@ _COMMANDS = (
 )
 
 
+_ODD = re.compile(r"[^\n\t -~]")
+
+
+def printable(text: str) -> str:
+    """What would command a terminal, or can't be seen, as an escape of Python: who reads a log sees what stands in it."""
+    return _ODD.sub(lambda odd: odd[0] if odd[0].isprintable() else ascii(odd[0])[1:-1], text)
+
+
+def one_line(text: str) -> str:
+    return printable(text).replace("\n", "\\n").replace("\t", "\\t")
+
+
 def _json(value: Any) -> str:
     return json.dumps(value, indent=1) + "\n"
 
@@ -314,17 +330,27 @@ def write(collector: Collector, path: Path, name: str) -> list[Kept]:
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     except OSError as error:
-        raise IraidError(f"{path}: {error.strerror}", "name another file with --output", kind="io") from error
+        raise _refused(path, error) from error
     try:
         with os.fdopen(descriptor, "wb") as file:
             with lzma.open(file, "wb", preset=3) as packed, tarfile.open(fileobj=packed, mode="w|") as archive:
-                return _fill(archive, collector, name)
+                kept = _fill(archive, collector, name)
+            file.flush()
+            os.fsync(file.fileno())  # some file systems say only now that there is no room
+        return kept
     except OSError as error:
         path.unlink(missing_ok=True)
-        raise IraidError(f"{path}: {error.strerror}", "name another file with --output", kind="io") from error
+        raise _refused(path, error) from error
     except BaseException:
         path.unlink(missing_ok=True)
         raise
+
+
+def _refused(path: Path, error: OSError) -> IraidError:
+    remedy = "name another file with --output"
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        remedy = f"make room (df -h {path.parent}; df -i {path.parent}), or {remedy}, on a disk with room"
+    return IraidError(f"{path}: {error.strerror}", remedy, kind="io")
 
 
 def _fill(archive: tarfile.TarFile, collector: Collector, name: str) -> list[Kept]:
@@ -340,9 +366,10 @@ def _fill(archive: tarfile.TarFile, collector: Collector, name: str) -> list[Kep
         except Exception as failed:  # noqa: BLE001 - the other parts may say why
             error = f"{type(failed).__name__}: {failed}"
         if error is not None:
-            kept.append(Kept(part.path, part.what, 0, collector.known.remove(error)))
+            said = one_line(collector.known.remove(error))[:ERROR_TEXT_MAX]
+            kept.append(Kept(part.path, part.what, 0, said))
             continue
-        content = _bounded(collector.known.remove(text))
+        content = _bounded(printable(collector.known.remove(text)))
         _add(archive, f"{name}/{part.path}", content)
         kept.append(Kept(part.path, part.what, len(content)))
     _add(archive, f"{name}/CONTENTS.txt", contents(kept).encode())

@@ -1,5 +1,7 @@
 """iraid support: what is in the archive, also when half of it can't be had; and that no secret is, wherever it stood."""
 
+import errno
+import io
 import json
 import os
 import stat
@@ -330,6 +332,104 @@ def test_an_interrupted_one_leaves_nothing(machine, monkeypatch):
     assert not (machine / "x.tar.xz").exists()
 
 
+# What a target or an initiator may call itself, and what a log may repeat of it.
+HOSTILE = [
+    "\x1b]0;owned\x07\x1b[2J\x1b[31m",
+    "\x9b2J\x85forged: line",
+    "../../../../etc/passwd",
+    "/etc/shadow",
+    "<script>alert(1)</script>",
+    "b\u202eidi\u2028line",
+    "\udcff\udc80",
+    "\r\b\b\x00\x7f",
+    "long" * 5000,
+]
+
+
+def test_hostile_names_command_no_terminal_and_forge_no_path(machine):
+    said = " ".join(HOSTILE).encode(errors="surrogateescape").decode(errors="replace") + f" {SECRETS[0]}\n"
+    names = ["\x1b[2J", "a\nforged.txt", "\udcff", "<b>", "n" * 240]
+    for name in names:
+        (machine / f"etc/iraid/volumes/{name}.conf").write_bytes(said.encode())
+    sessions = machine / f"sys/kernel/config/target/iscsi/{IQN}/tpgt_1/dynamic_sessions"
+    sessions.write_bytes("\0".join(HOSTILE).encode(errors="surrogateescape"))
+    events = page(*(event(number, text=f"{name} is gone") for number, name in enumerate(HOSTILE[:6], 1)))
+    failing = Failure(9, "internal", f"{HOSTILE[0]}\nforged.txt  all is well", "")
+    made = archive(machine, ANSWERS | {"events": events, "pool.list": failing}, lambda _words: (0, said))
+    for name, text in [*made.texts.items(), *((one.path, f"{one.what}{one.error}") for one in made.kept.values())]:
+        shown = [char for char in name + text.replace("\n", "").replace("\t", "") if not char.isprintable()]
+        assert not shown and SECRETS[0] not in text, (name, shown[:5])
+        assert ".." not in Path(name).parts and len(Path(name).parts) <= 2 and not name.startswith("/")
+    assert "\\x1b]0;owned\\x07" in made.texts["logs/kernel.log"] and "\\x1b[2J" in made.texts["lio-tree.txt"]
+    lines = made.texts["CONTENTS.txt"].splitlines()
+    assert len(lines) == 2 + len(made.kept) and max(map(len, lines)) < 1500
+    assert {f"config/{name}.conf" for name in ("<b>", "n" * 240, "\\x1b[2J", "a\\nforged.txt")} < set(made.texts)
+
+
+class FullDisk(io.RawIOBase):
+    """A file on a disk that has no room after so many bytes; buffered as a file is."""
+
+    def __init__(self, descriptor, room):
+        self.descriptor, self.room = descriptor, room
+
+    def writable(self):
+        return True
+
+    def fileno(self):
+        return self.descriptor
+
+    def write(self, data):
+        if self.room <= 0:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        written = os.write(self.descriptor, bytes(data)[: self.room])
+        self.room -= written
+        return written
+
+    def close(self):
+        if not self.closed:
+            os.close(self.descriptor)
+        super().close()
+
+
+def test_a_full_disk_is_named_with_what_to_do_and_nothing_is_left(machine, monkeypatch):
+    out = machine / "out.tar.xz"
+    collector = support.Collector(Client(machine / "none"), machine, everything)
+    support.write(collector, out, "top")
+    size_bytes = out.stat().st_size
+    out.unlink()
+    before = sorted(machine.rglob("*"))
+
+    def full(room):
+        def opening(descriptor, _mode):
+            return io.BufferedWriter(FullDisk(descriptor, room))
+
+        return opening
+
+    for room in [*range(0, size_bytes, size_bytes // 20), size_bytes - 1]:
+        with monkeypatch.context() as patch:
+            patch.setattr(support.os, "fdopen", full(room))
+            with pytest.raises(support.IraidError) as refused:
+                support.write(collector, out, "top")
+        assert refused.value.message == f"{out}: No space left on device"
+        assert f"df -h {machine}" in refused.value.remedy and "--output" in refused.value.remedy
+        assert sorted(machine.rglob("*")) == before
+    support.write(collector, out, "top")
+
+
+def test_what_a_disk_says_late_is_heard(machine, monkeypatch):
+    """Some file systems know of no room only when the file is to be on the disk."""
+
+    def late(_descriptor):
+        raise OSError(errno.EDQUOT, os.strerror(errno.EDQUOT))
+
+    monkeypatch.chdir(machine)
+    monkeypatch.setattr(support.os, "fsync", late)
+    collector = support.Collector(Client(machine / "none"), machine, everything)
+    with pytest.raises(support.IraidError, match="quota exceeded") as refused:
+        support.write(collector, Path("late.tar.xz"), "top")
+    assert "df -h ." in refused.value.remedy and not Path("late.tar.xz").exists()
+
+
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
@@ -361,6 +461,13 @@ def test_an_interrupted_one_leaves_nothing(machine, monkeypatch):
 )
 def test_secret_settings_are_known_by_their_keys(line, expected):
     assert redact.settings(line + "\n") == expected + "\n"
+
+
+def test_a_long_word_takes_no_longer_than_it_is_long():
+    """Its square would be hours."""
+    word = "x" * 1_000_000
+    assert redact.settings(f"{word}\n") == f"{word}\n"
+    assert redact.settings(f"{word}.password=a\n") == f"{word}.password=<removed>\n"
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
