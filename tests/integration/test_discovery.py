@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import threading
 import time
@@ -12,12 +13,14 @@ import pytest
 from fake_target import Connection, FakeTarget
 from test_iscsi_admin import LOGIN, UNREACHABLE, admin
 
-from iraid_dev.stack.private_gateway import Gateway, RpcError, call
+from iraid_dev.stack.farm import TargetFarm
+from iraid_dev.stack.private_gateway import Gateway, RpcError, call, wait_until
 
 pytestmark = pytest.mark.timeout(60)
 CONTINUES = 0x40
 PDU_BYTES = 200_000
 TARGETS_MAX = 4096
+MEMBER_BYTES = 64 << 20
 TWO = b"TargetName=iqn.a:1\0TargetAddress=127.0.0.1:1,1\0TargetAddress=127.0.0.1:2,2\0TargetName=iqn.b:2\0"
 
 
@@ -289,3 +292,49 @@ def test_a_discovery_of_many_targets_that_hang_ends_in_time(gateway: Gateway) ->
         found = gateway.must("discover", target.portal, "--json", seconds=120).json["targets"]
         assert 55 < time.monotonic() - begun < 75
         assert len(found) == 4000 and [one["skipped"] for one in found].count("time") > 3990
+
+
+# What it says in a session
+
+SAID = b"\x1b]0;owned\x07\x1b[2J\xc2\x9b2J\r\nforged: all is well\xff\xfe\0" * 3
+
+
+def message(peer: Connection, event: int, text: bytes) -> None:
+    """An asynchronous message; a SCSI event's data is sense data with its length before it (RFC 7143, 11.9.4)."""
+    header = peer._header(0x32, fake.FINAL, tag=fake.NO_TAG)
+    data = len(text).to_bytes(2, "big") + text if event == 0 else text
+    peer.send(header[:36] + bytes([event, 0x1B, 0x9B, 0x0A, 0x1B, 0x5B, 0, 1]) + bytes(4), data)
+
+
+@pytest.mark.parametrize(
+    "say, why",
+    [
+        (lambda peer: peer.reject(reason=4, rejected=SAID), "rejected a PDU, reason 0x04"),
+        (lambda peer: peer.reject(reason=0x1B, rejected=SAID[:20]), "rejected a PDU, reason 0x1b"),
+        (lambda peer: peer.reject(reason=2, rejected=bytes([fake.DATA_OUT]) + SAID), "reason 0x02 (wrong data digest)"),
+        (lambda peer: message(peer, 0, SAID), None),
+        (lambda peer: message(peer, 1, SAID), "asks for a logout"),
+        (lambda peer: message(peer, 3, SAID), "drops the session"),
+        (lambda peer: message(peer, 0x9B, SAID), None),
+        (lambda peer: message(peer, 255, SAID), None),
+    ],
+    ids=["rejected", "rejected for no reason", "wrong digest", "SCSI", "logout", "drop", "unknown", "of a vendor"],
+)
+def test_what_a_target_rejects_or_announces_is_harmless_wherever_it_is_shown(
+    gateway: Gateway, make_farm: Callable[..., TargetFarm], say: Callable[[Connection], None], why: str | None
+) -> None:
+    with FakeTarget(size_bytes=MEMBER_BYTES) as target:
+        gateway.create("v0", [make_farm(1).member(0), target.member], 1)
+        peer, before = target.connections[-1], len(target.connections)
+        answered = target.pings_answered
+        say(peer)
+        if why:
+            wait_until(lambda: len(target.connections) > before, "the next login")
+        else:
+            peer.ping()
+            wait_until(lambda: target.pings_answered > answered, "an answer")
+        shown = gateway.must("events").out + gateway.must("status", "v0").out
+        texts = json.dumps([call(gateway.socket, "events"), gateway.status("v0")], ensure_ascii=False)
+    assert (why or "") in shown + gateway.engine.said() + texts
+    for line in (shown + gateway.engine.said() + texts).splitlines():
+        assert line.isascii() and line.isprintable() and "owned" not in line and "forged" not in line, line
