@@ -289,15 +289,34 @@ def test_secrets_are_private_files_and_spares_are_added(
     assert farm.member(0) in controller.play("-vvv", **wrong).refusal
 
 
-def test_a_volume_that_exists_takes_a_login_digests_and_redirects_given_later(
-    controller: Controller, make_farm: Callable[..., TargetFarm], tmp_path: Path
-) -> None:
-    gateway, farm = controller.gateway, make_farm(4, chap=(USER, SECRET))
+def digest_farm(farm: TargetFarm) -> TargetFarm:
     for number, one in enumerate(farm.targets):
         for key in ("HeaderDigest", "DataDigest"):
             farm.admin(
                 number, "--mode", "target", "--op", "update", "--tid", str(one.tid), "--name", key, "--value", "CRC32C"
             )  # fmt: skip
+    return farm
+
+
+def has_digests(gateway: Gateway, count: int) -> bool:
+    agreed = [one["path"]["negotiated"] for one in call(gateway.socket, "volume.path", name="v0")["members"][:count]]
+    return all(one["header_digest"] and one["data_digest"] for one in agreed)
+
+
+def test_a_new_volume_logs_in_with_digests_at_once(
+    controller: Controller, make_farm: Callable[..., TargetFarm]
+) -> None:
+    gateway, farm = controller.gateway, digest_farm(make_farm(3))
+    volume = {"name": "v0", "members": farm.members(), "header_digest": "required", "data_digest": "required"}
+    assert controller.play(iraid_volumes=[volume]).changed == 1
+    assert gateway.status("v0")["state"] == "active" and has_digests(gateway, 3)
+    assert controller.play(iraid_volumes=[volume]).changed == 0
+
+
+def test_a_volume_that_exists_takes_a_login_digests_and_redirects_given_later(
+    controller: Controller, make_farm: Callable[..., TargetFarm], tmp_path: Path
+) -> None:
+    gateway, farm = controller.gateway, digest_farm(make_farm(4, chap=(USER, SECRET)))
     mine = tmp_path / "mine"
     mine.write_text(f"{USER}\n{SECRET}\n")
     mine.chmod(0o600)
@@ -322,8 +341,7 @@ def test_a_volume_that_exists_takes_a_login_digests_and_redirects_given_later(
     assert (shown["header_digest"], shown["data_digest"], shown["redirects"]) == ("required", "required", "no")
     gateway.must("stop", "v0")
     gateway.must("start", "v0")
-    agreed = [one["path"]["negotiated"] for one in call(gateway.socket, "volume.path", name="v0")["members"][:3]]
-    assert all(one["header_digest"] and one["data_digest"] for one in agreed), agreed
+    assert has_digests(gateway, 3)
 
 
 @pytest.mark.parametrize(

@@ -65,6 +65,19 @@ def test_a_volume_that_is_not_there_is_made_and_waited_for():
     ]
 
 
+def test_a_new_volume_has_its_digests_before_anybody_uses_it():
+    want = wanted(header_digest="required", data_digest="preferred", log="off")
+    assert commands(want, None)[1:] == [
+        "start v0",
+        "set v0 --log off",
+        "set v0 --header-digest required --data-digest preferred",
+        "stop v0",
+        "start v0",
+    ]
+    assert commands(wanted(header_digest="none"), None)[1:] == ["start v0"]
+    assert commands(want, status(A, B, C, log={"mode": "off"})) == []  # lines of its file by then
+
+
 def test_a_volume_that_is_as_wanted_has_no_actions():
     plan = plan_volume(wanted(C, A, B, chunk_bytes=65536, rate_min_bytes=10 << 20), status(A, B, C))
     assert (plan.actions, plan.warnings) == ([], [])

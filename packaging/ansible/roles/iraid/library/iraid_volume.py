@@ -50,6 +50,14 @@ options:
       6.
     type: str
     choices: ["off", "degraded", "always"]
+  header_digest:
+    description: CRC32C of headers between gateway and targets; at creation.
+    type: str
+    choices: [none, preferred, required]
+  data_digest:
+    description: The same of data.
+    type: str
+    choices: [none, preferred, required]
   initiator:
     description: Initiator name for the login to the targets; at creation.
     type: str
@@ -136,6 +144,8 @@ ARGUMENTS = {
     "rate_min": {"type": "str"},
     "rate_max": {"type": "str"},
     "log": {"type": "str", "choices": ["off", "degraded", "always"]},
+    "header_digest": {"type": "str", "choices": ["none", "preferred", "required"]},
+    "data_digest": {"type": "str", "choices": ["none", "preferred", "required"]},
     "initiator": {"type": "str"},
     "chap_file": {"type": "path"},
     "replace": {
@@ -169,6 +179,8 @@ def wanted(given):
         rate_min_bytes=sizes["rate_min"],
         rate_max_bytes=sizes["rate_max"],
         log=given["log"],
+        header_digest=given["header_digest"],
+        data_digest=given["data_digest"],
         replace=tuple((one["old"], one["new"]) for one in given["replace"]),
         grow=given["grow"],
         wait=given["wait"],
