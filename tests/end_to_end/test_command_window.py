@@ -8,20 +8,23 @@ import struct
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+import pytest
 import rtslib_fb as rtslib
 
 from iraid.lio.export_plan import QUEUE_DEPTH
 from iraid_dev.stack import initiator
 from iraid_dev.stack.command_window import renew_session, window_of
 from iraid_dev.stack.farm import TargetFarm
-from iraid_dev.stack.initiator import Initiator
+from iraid_dev.stack.faults import Watch
+from iraid_dev.stack.initiator import Disk, Initiator
 from iraid_dev.stack.load import Fio
 from iraid_dev.stack.raw_initiator import ABORT_TASK, FUNCTION_COMPLETE, LUN_RESET, TASK_DOES_NOT_EXIST, RawInitiator
-from iraid_dev.stack.tools import free_port, wait_for
+from iraid_dev.stack.tools import attempt, free_port, wait_for
 
 COMMANDS, ROUNDS = 12, 3
 BLOCK = bytes(4096)
 WRITE_10, TEST_UNIT_READY = 0x2A, bytes(6)
+SMALL, RESETS_MAX = 16, 60
 NO_SUCH_TASK = 0x12345678
 PEER = "iqn.2026-01.org.iraid.reference:slow"
 
@@ -123,3 +126,29 @@ def test_a_session_made_anew_has_its_whole_window_and_the_load_goes_on(
     after = window_of(volume.iqn)
     assert after.session != before.session
     assert after.left == after.granted == QUEUE_DEPTH
+
+
+class Failed(Exception):
+    """A test, while the load was running."""
+
+
+def shut_window(iqn: str, disk: Disk) -> None:
+    """By resets under a load."""
+    for _ in range(RESETS_MAX):
+        attempt("sg_reset", "--no-esc", "--device", disk.path)
+        if window_of(iqn).left == 0:
+            return
+    pytest.skip(f"{RESETS_MAX} resets did not shut a window of {SMALL} places: does this kernel give them back?")
+
+
+def test_a_load_that_a_shut_window_holds_can_be_ended(gateway: object, lio_members: Callable[..., list[str]]) -> None:
+    volume = gateway.create(5, lio_members(3))
+    disk = volume.login()
+    target = rtslib.Target(rtslib.FabricModule("iscsi"), volume.iqn)
+    rtslib.NodeACL(rtslib.TPG(target, 1), initiator.name()).tcq_depth = SMALL
+    renew_session(disk)
+    wait_for(lambda: window_of(volume.iqn).granted == SMALL, "a session with a small window")
+    with pytest.raises(Failed), Watch(disk, rate="100m"):
+        shut_window(volume.iqn, disk)
+        raise Failed
+    assert window_of(volume.iqn).left == SMALL

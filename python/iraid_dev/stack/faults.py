@@ -26,12 +26,14 @@ from pathlib import Path
 from .farm import TargetFarm, TargetOptions
 from .initiator import Disk
 from .load import fio_words
-from .tools import StackError, run
+from .tools import StackError, attempt, run
 
 PROBE_SECONDS = 0.05
 PROBE_BYTES = 4096
 SLOW = "500ms"
 FIO_SECONDS_MAX = 300
+END_SECONDS = 20
+RENEWED_SECONDS = 240  # the initiator's replacement_timeout is 120 s
 
 
 def _network(number: int) -> str:
@@ -186,9 +188,16 @@ class Prober(Pausable):
         waiting = now - begun if begun is not None else 0.0
         return max([waiting, *(seconds for end, seconds in self._slow if end >= moment)])
 
-    def close(self) -> None:
+    def order_end(self) -> None:
         self._stop.set()
         self.resume()
+
+    def ended(self, seconds: float) -> bool:
+        self._thread.join(seconds)
+        return not self._thread.is_alive()
+
+    def close(self) -> None:
+        self.order_end()
         self._thread.join()
         os.close(self._file)
 
@@ -259,11 +268,18 @@ class FioLoop(Pausable):
         self.resume()
         self._thread.join()
 
-    def kill(self) -> None:
+    def order_end(self) -> None:
         self._stop.set()
         self.resume()
         if self._process is not None and self._process.poll() is None:
             self._process.kill()
+
+    def ended(self, seconds: float) -> bool:
+        self._thread.join(seconds)
+        return not self._thread.is_alive()
+
+    def kill(self) -> None:
+        self.order_end()
         self._thread.join()
 
 
@@ -292,6 +308,7 @@ class Watch:
     """Load and prober together, on the two ends of a disk."""
 
     def __init__(self, disk: Disk, size_bytes: int = 6 << 20, rate: str = "2m"):
+        self.disk = disk
         self.prober = Prober(disk, disk.size_bytes // PROBE_BYTES * PROBE_BYTES - PROBE_BYTES)
         try:
             self.fio = FioLoop(disk, size_bytes, rate)
@@ -322,5 +339,19 @@ class Watch:
         if kind is None:
             self.fio.close()
         else:
-            self.fio.kill()
+            self._give_up()
         self.prober.close()
+
+    def _give_up(self) -> None:
+        """Commands that hang in the initiator outlive their processes: a new session sends them again, and if
+        it can't be made, Linux fails them."""
+        self.fio.order_end()
+        self.prober.order_end()
+        if self._ended(END_SECONDS):
+            return
+        attempt("sg_reset", "--no-esc", "--target", self.disk.path)
+        if not self._ended(RENEWED_SECONDS):
+            raise StackError(f"the load on {self.disk.path} does not end")
+
+    def _ended(self, seconds: float) -> bool:
+        return self.fio.ended(seconds) and self.prober.ended(seconds)
