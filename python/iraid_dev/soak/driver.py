@@ -31,6 +31,7 @@ class Stage(Protocol):
     def longest_stall(self) -> float: ...  # since the mark
     def counts(self) -> tuple[int, int]: ...  # bytes verified and written so far
     def settle(self) -> None: ...  # until the next fault can be borne: see at_rest
+    def tend(self) -> str: ...  # between faults; what the last one's line says of it
     def finish(self) -> None: ...  # verify all that was written
     def close(self, good: bool = False) -> None: ...  # end everything it started; keep the wreckage if not good
 
@@ -58,7 +59,8 @@ def step(stage: Stage, name: str, chance: random.Random, run: Run) -> None:
     stall = stage.longest_stall()
     run.survived(name, stall)
     run.verified_bytes, run.written_bytes = stage.counts()
-    say(f"{name}: longest stall {stall:.2f} s; {run.verified_bytes / 1e6:.0f} MB verified so far")
+    tended = "".join(f"; {text}" for text in (stage.tend(),) if text)
+    say(f"{name}: longest stall {stall:.2f} s; {run.verified_bytes / 1e6:.0f} MB verified so far{tended}")
 
 
 def drive(make: Callable[[], Stage], run: Run, minutes: float, result: Path) -> bool:

@@ -12,6 +12,7 @@ import subprocess
 from pathlib import Path
 
 from iraid_dev.places import module_words
+from iraid_dev.stack.command_window import Window, renew_session, window_of
 from iraid_dev.stack.farm import LUN
 from iraid_dev.stack.faults import FaultFarm
 from iraid_dev.stack.flip_proxy import TO_GATEWAY, TO_TARGET, FlipProxy
@@ -21,12 +22,13 @@ from iraid_dev.stack.tools import attempt, wait_for
 
 from .aborts import Aborts, Broken, Counts
 from .driver import Wrong, at_rest
-from .lab import MEMBER_BYTES, LabStage
+from .lab import MEMBER_BYTES, PROBES, LabStage
 from .report import Run
 
 HARMFUL = "iqn.2026-01.org.iraid.test:harmful"
 LOGINS = 200
 NONSENSE = 300
+IN_FLIGHT_MAX = 9  # of the load: fio's depth, and the prober
 FIRST_BLOCK = (16 << 20) // 4096  # behind fio's part
 # Opcodes that carry no data to where others write; what follows the opcode is drawn.
 OPCODES = (0x00, 0x03, 0x12, 0x1A, 0x1B, 0x25, 0x2F, 0x35, 0x37, 0x4D, 0x5A, 0x5E, 0x84, 0x88, 0x8F, 0x91, 0x9E, 0xA0,
@@ -69,6 +71,35 @@ class HostileStage(LabStage):
     def settle(self) -> None:
         super().settle()
         self.run.memory.append(resident_bytes(self.gateway.runner.process.pid))
+
+    def tend(self) -> str:
+        """The load ran when this is asked, so a session made anew hides no hang.  One fault takes 5 resets with all in
+        flight at most, which half a window bears."""
+        window = self._window_left()
+        if window.left + IN_FLIGHT_MAX >= window.granted:
+            return ""
+        text = f"{window.left} of {window.granted} places left in the window of the load's session"
+        if window.left >= window.granted // 2:
+            return text
+        renew_session(self.volume.disk)
+        self.wait_probes()
+        renewed = self._window_left()
+        if renewed.session == window.session or renewed.left + IN_FLIGHT_MAX < renewed.granted:
+            raise Wrong(f"{text}; it was made anew and has {renewed}")
+        return f"{text}: it was made anew"
+
+    def _window_left(self) -> Window:
+        """What is in flight counts as lost, so the best of some moments."""
+        begin = self.watch.prober.rounds
+        windows = [window_of(self.volume.iqn)]
+
+        def enough() -> bool:
+            windows.append(window_of(self.volume.iqn))
+            return self.watch.prober.rounds >= begin + PROBES
+
+        self.wait(enough, "the load to run", 200)
+        windows = [window for window in windows if window.session == windows[-1].session]
+        return max(windows, key=lambda window: window.left)
 
     def close(self, good: bool = False) -> None:
         answers = getattr(self, "answers", None)

@@ -5,6 +5,7 @@ Started by cli.py as a program, with MINUTES SEED COMMIT DATE LEVEL LOG HOSTILE 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import sys
@@ -12,9 +13,11 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from iraid_dev.stack.command_window import window_of
 from iraid_dev.stack.faults import FAULTS, FaultFarm, Mark, Watch
 from iraid_dev.stack.gateway import Gateway, attempt_iraid, iraid
 from iraid_dev.stack.runner import Runner
+from iraid_dev.stack.tools import StackError
 
 from .driver import LOGS, MEMBERS, Wrong, at_rest, drive, say
 from .report import Run
@@ -24,6 +27,7 @@ SETTLE_SECONDS_MAX = 400.0
 POLL_SECONDS = 0.2
 REST_SECONDS = 6.0  # longer than it takes to give a silent member up
 TOLD_SECONDS_MAX = 75  # a lost cache is told to flushes for 60 s
+SYSRQ = Path("/proc/sysrq-trigger")
 PROBES = 20  # that the load must make before and after the gateway is killed
 
 
@@ -94,6 +98,9 @@ class LabStage:
             if at_rest(self.status()):
                 return
 
+    def tend(self) -> str:
+        return ""
+
     def finish(self) -> None:
         self.watch.fio.close()
         self.check()
@@ -129,9 +136,20 @@ class LabStage:
         while not reached():
             self.check()
             if time.monotonic() > end:
-                raise Wrong(f"waited {seconds:.0f} s for {what}; the volume's status: {self.status()}")
+                show_blocked_tasks()
+                raise Wrong(
+                    f"waited {seconds:.0f} s for {what}; {self.window_text()}; the volume's status: {self.status()}"
+                )
             time.sleep(POLL_SECONDS)
         self.check()
+
+    def window_text(self) -> str:
+        """Of the load's session."""
+        try:
+            window = window_of(self.volume.iqn)
+        except (OSError, StackError) as error:
+            return f"the load's session: {error}"
+        return f"{window.left} of {window.granted} places left in the window of the load's session"
 
     def last(self, chance: random.Random, low: float, high: float) -> None:
         """For as long as a fault is to last."""
@@ -250,6 +268,12 @@ class LabStage:
             return False
         self.caches_lost = False
         return True
+
+
+def show_blocked_tasks() -> None:
+    """Into the kernel's log, which a run that is not clean keeps."""
+    with contextlib.suppress(OSError):
+        SYSRQ.write_text("w")
 
 
 def stage(run: Run) -> LabStage:

@@ -79,6 +79,9 @@ class NativeStage:
     def mark(self) -> None:
         self.load.stats = Stats()
 
+    def tend(self) -> str:
+        return ""
+
     def longest_stall(self) -> float:
         return self.load.stats.longest_seconds
 

@@ -36,6 +36,9 @@ class Stage:
     def settle(self) -> None:
         pass
 
+    def tend(self) -> str:
+        return f"tended after {len(self.done)}"
+
     def finish(self) -> None:
         if self.breaks_at_end:
             raise driver.Wrong("the last scrub found something")
@@ -62,6 +65,12 @@ def test_a_clean_run_is_written_down_and_everything_is_closed(clock, tmp_path):
     assert kept.good and kept.verified_bytes == 100 * len(stage.done) > 0
     assert sum(row.times for row in kept.faults.values()) == len(stage.done)
     assert stage.closed == 1
+
+
+def test_the_line_of_a_fault_says_what_was_done_after_it(clock, tmp_path, capsys):
+    driver.drive(lambda: Stage(), run(), 0.5, tmp_path / "result")
+    told = [line for line in capsys.readouterr().out.splitlines() if "longest stall" in line]
+    assert told and all(line.endswith(f"; tended after {number + 1}") for number, line in enumerate(told))
 
 
 @pytest.mark.parametrize("stage", [Stage(breaks_at=2), Stage(breaks_at_end=True)])
