@@ -90,6 +90,7 @@ def drive(make: Callable[[], Stage], run: Run, minutes: float, result: Path) -> 
         write(result, [run])
         if stage is not None:
             close(stage, run, result)
+            write(result, [run])  # what the stage has counted is told when it ends
     return run.good
 
 

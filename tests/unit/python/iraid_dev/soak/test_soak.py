@@ -73,6 +73,13 @@ def test_the_line_of_a_fault_says_what_was_done_after_it(clock, tmp_path, capsys
     assert told and all(line.endswith(f"; tended after {number + 1}") for number, line in enumerate(told))
 
 
+def test_what_a_stage_counted_until_its_end_is_in_the_table(clock, tmp_path):
+    made, stage = run(), Stage()
+    stage.close = lambda good=False: made.notes.append("7 aborts")
+    driver.drive(lambda: stage, made, 0.5, tmp_path / "result")
+    assert "  7 aborts" in report.table(report.read(tmp_path / "result")).splitlines()
+
+
 @pytest.mark.parametrize("stage", [Stage(breaks_at=2), Stage(breaks_at_end=True)])
 def test_a_wrong_byte_ends_the_run_at_once(clock, tmp_path, stage):
     made = run()
