@@ -446,7 +446,7 @@ def run_thread_sanitized(parts: Parts) -> None:
     if not choice.selected:
         run_ctest(parts, "threads in C", build, THREADED_C)
     paths = choice.native or [f"tests/integration/{name}" for name in THREADED]
-    run_native(parts, paths, "not no_sanitizer and not once")
+    run_native(parts, paths, "not no_sanitizer")
 
 
 def run(parts: Parts) -> None:

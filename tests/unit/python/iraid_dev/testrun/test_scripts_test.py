@@ -162,6 +162,13 @@ def test_packages_are_listed_once_and_are_names():
     assert all(re.fullmatch(r"[a-z0-9][a-z0-9.+-]+", name) for name in listed)
 
 
+def collects(words: list[str]) -> bool:
+    """Whether a part has any test that its marks leave in."""
+    done = subprocess.run([*words, "--collect-only", "-q"], cwd=ROOT, capture_output=True, check=False)
+    assert done.returncode in (0, test_main.NOTHING_COLLECTED), done.stdout.decode()
+    return done.returncode == 0
+
+
 def test_threads_are_looked_at_in_a_build_of_their_own(parts, monkeypatch, tmp_path):
     """What is run, without running it: the C tests that have threads, and files that exist."""
     ran = []
@@ -176,6 +183,7 @@ def test_threads_are_looked_at_in_a_build_of_their_own(parts, monkeypatch, tmp_p
     assert re.search(words[words.index("--tests-regex") + 1], "test_reactor")
     assert [path for path, _ in files if not (ROOT / path.split("::")[0]).exists()] == []
     assert all(any("not no_sanitizer" in word for word in words) for _, words in files)
+    assert [name for name, words in files if not collects(words)] == []
 
 
 def test_the_lab_has_no_build_with_thread_sanitizer():
