@@ -43,7 +43,7 @@ from pathlib import Path
 from typing import Self
 
 LUN = 1  # tgtd keeps LUN 0 for its controller
-READY_SECONDS_MAX = 10.0
+READY_SECONDS_MAX = 60.0 if os.environ.get("IRAID_LAB") == "qemu" else 10.0  # software emulation is slower by far
 CONTROL_DIRECTORY = Path("/var/run/tgtd")
 START_ATTEMPTS_MAX = 3
 PR_SET_PDEATHSIG = 1
