@@ -16,9 +16,14 @@
 #define TRANSFER 0xf8	/* RDPROTECT or WRPROTECT, DPO, FUA; WRITE SAME: ANCHOR, UNMAP */
 #define VERIFY 0xf6	/* the same protection, DPO, BYTCHK */
 #define IMMED 0x02
+#define STANDBY .on_standby = true
 
 #define ALLOCATION_16(flags) { flags, 0, 0, 0, 0, 0, 0, 0, 0, ALL_4 }
 /* clang-format on */
+
+#define OPCODE_REQUEST_SENSE 0x03
+#define OPCODE_INQUIRY 0x12
+#define OPCODE_REPORT_LUNS 0xa0
 
 static uint16_t
 kernel_answers(const struct scsi_unit *unit, const uint8_t *cdb, uint64_t data_bytes)
@@ -29,28 +34,28 @@ kernel_answers(const struct scsi_unit *unit, const uint8_t *cdb, uint64_t data_b
 /* clang-format off */
 #define RESERVE_IN(action, name) \
 	{ 0x5e, action, "PERSISTENT RESERVE IN, " name, { action, 0, 0, 0, 0, 0, 0xff, 0xff }, \
-	  .check = kernel_answers }
+	  .check = kernel_answers, STANDBY }
 #define RESERVE_OUT(action, name) \
 	{ 0x5f, action, "PERSISTENT RESERVE OUT, " name, { action, 0xff, 0, 0, ALL_4 }, \
-	  .check = kernel_answers }
+	  .check = kernel_answers, STANDBY }
 /* clang-format on */
 
 static lun_answer_function report_opcodes;
 
 /* clang-format off */
 const struct scsi_command scsi_commands[] = {
-	{ 0x00, NO_ACTION, "TEST UNIT READY", { 0 }, .answer = lun_test_unit_ready },
-	{ 0x03, NO_ACTION, "REQUEST SENSE", { 0x01, 0, 0, 0xff }, .answer = lun_request_sense },
+	{ 0x00, NO_ACTION, "TEST UNIT READY", { 0 }, .answer = lun_test_unit_ready, STANDBY },
+	{ 0x03, NO_ACTION, "REQUEST SENSE", { 0x01, 0, 0, 0xff }, .answer = lun_request_sense, STANDBY },
 	{ 0x08, NO_ACTION, "READ(6)", RANGE_6(0), .begin = lun_begin_read },
 	{ 0x0a, NO_ACTION, "WRITE(6)", RANGE_6(0), .begin = lun_begin_write },
-	{ 0x12, NO_ACTION, "INQUIRY", { 0x01, 0xff, 0xff, 0xff }, .answer = lun_inquiry },
+	{ 0x12, NO_ACTION, "INQUIRY", { 0x01, 0xff, 0xff, 0xff }, .answer = lun_inquiry, STANDBY },
 	{ 0x15, NO_ACTION, "MODE SELECT(6)",
 	  { 0x11, 0, 0, 0xff }, .begin = lun_begin_mode_select },
-	{ 0x16, NO_ACTION, "RESERVE(6)", { 0 }, .check = kernel_answers },
-	{ 0x17, NO_ACTION, "RELEASE(6)", { 0 }, .check = kernel_answers },
-	{ 0x1a, NO_ACTION, "MODE SENSE(6)", { 0x08, 0xff, 0xff, 0xff }, .answer = lun_mode_sense },
+	{ 0x16, NO_ACTION, "RESERVE(6)", { 0 }, .check = kernel_answers, STANDBY },
+	{ 0x17, NO_ACTION, "RELEASE(6)", { 0 }, .check = kernel_answers, STANDBY },
+	{ 0x1a, NO_ACTION, "MODE SENSE(6)", { 0x08, 0xff, 0xff, 0xff }, .answer = lun_mode_sense, STANDBY },
 	{ 0x1b, NO_ACTION, "START STOP UNIT", { 0x01, 0, 0x0f, 0xf3 }, .answer = lun_start_stop },
-	{ 0x25, NO_ACTION, "READ CAPACITY(10)", { 0 }, .answer = lun_read_capacity_10 },
+	{ 0x25, NO_ACTION, "READ CAPACITY(10)", { 0 }, .answer = lun_read_capacity_10, STANDBY },
 	{ 0x28, NO_ACTION, "READ(10)", RANGE_10(TRANSFER), .check = lun_check_transfer },
 	{ 0x2a, NO_ACTION, "WRITE(10)", RANGE_10(TRANSFER), .check = lun_check_transfer },
 	{ 0x2e, NO_ACTION, "WRITE AND VERIFY(10)",
@@ -63,7 +68,7 @@ const struct scsi_command scsi_commands[] = {
 	{ 0x55, NO_ACTION, "MODE SELECT(10)",
 	  { 0x11, 0, 0, 0, 0, 0, 0xff, 0xff }, .begin = lun_begin_mode_select },
 	{ 0x5a, NO_ACTION, "MODE SENSE(10)",
-	  { 0x18, 0xff, 0xff, 0, 0, 0, 0xff, 0xff }, .answer = lun_mode_sense },
+	  { 0x18, 0xff, 0xff, 0, 0, 0, 0xff, 0xff }, .answer = lun_mode_sense, STANDBY },
 	RESERVE_IN(0x00, "READ KEYS"),
 	RESERVE_IN(0x01, "READ RESERVATION"),
 	RESERVE_IN(0x02, "REPORT CAPABILITIES"),
@@ -91,11 +96,11 @@ const struct scsi_command scsi_commands[] = {
 	  RANGE_16(TRANSFER), .begin = lun_begin_write_same },
 	{ 0x8a, NO_ACTION, "WRITE(16)", RANGE_16(TRANSFER), .check = lun_check_transfer },
 	{ 0x91, NO_ACTION, "SYNCHRONIZE CACHE(16)", RANGE_16(IMMED), .check = lun_check_range },
-	{ 0x9e, 0x10, "READ CAPACITY(16)", ALLOCATION_16(0x10), .answer = lun_read_capacity_16 },
+	{ 0x9e, 0x10, "READ CAPACITY(16)", ALLOCATION_16(0x10), .answer = lun_read_capacity_16, STANDBY },
 	{ 0x9e, 0x12, "GET LBA STATUS", RANGE_16(0x12), .answer = lun_get_lba_status },
-	{ 0xa0, NO_ACTION, "REPORT LUNS", { 0, 0xff, 0, 0, 0, ALL_4 }, .check = kernel_answers },
+	{ 0xa0, NO_ACTION, "REPORT LUNS", { 0, 0xff, 0, 0, 0, ALL_4 }, .check = kernel_answers, STANDBY },
 	{ 0xa3, 0x0c, "REPORT SUPPORTED OPERATION CODES",
-	  { 0x0c, 0x87, 0xff, ALL_4, 0xff, 0xff }, .answer = report_opcodes },
+	  { 0x0c, 0x87, 0xff, ALL_4, 0xff, 0xff }, .answer = report_opcodes, STANDBY },
 	{ 0xa8, NO_ACTION, "READ(12)", RANGE_12(TRANSFER), .check = lun_check_transfer },
 	{ 0xae, NO_ACTION, "WRITE AND VERIFY(12)",
 	  RANGE_12(VERIFY), .begin = lun_begin_write_verify },
@@ -118,6 +123,12 @@ scsi_find_command(const uint8_t *cdb)
 	return NULL;
 }
 
+bool
+scsi_tells_attention(const uint8_t *cdb)
+{
+	return cdb[0] != OPCODE_INQUIRY && cdb[0] != OPCODE_REPORT_LUNS;
+}
+
 void
 scsi_emulate(const struct scsi_unit *unit, const uint8_t *cdb, uint64_t data_bytes,
 	     struct lun_answer *out)
@@ -126,6 +137,14 @@ scsi_emulate(const struct scsi_unit *unit, const uint8_t *cdb, uint64_t data_byt
 	uint16_t asc = ASC_INVALID_OPCODE;
 
 	out->length = 0;
+	if (unit->attention && scsi_tells_attention(cdb) && cdb[0] != OPCODE_REQUEST_SENSE) {
+		scsi_refuse(out, SENSE_UNIT_ATTENTION, unit->attention);
+		return;
+	}
+	if (command && unit->not_ready == ASC_STANDBY && !command->on_standby) {
+		scsi_refuse(out, SENSE_NOT_READY, ASC_STANDBY);
+		return;
+	}
 	if (command && command->begin) {
 		out->verdict = LUN_JOB;
 		return;

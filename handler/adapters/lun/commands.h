@@ -30,7 +30,11 @@ struct scsi_command {
 	lun_check_function *check;   /* LUN_PASS if it returns 0; else ASC of the refusal */
 	lun_answer_function *answer; /* LUN_GOOD or LUN_CHECK; out->data is zeroed */
 	lun_begin_function *begin;   /* LUN_JOB; returns as scsi_job_begin() does */
-	bool judges_action;	     /* other service actions come to it too, and it refuses them */
+	/* It needs no medium: carried out also while the LUN is on standby (SPC-4 5.15.2.4.5; READ
+	 * CAPACITY too, as LIO has it, or Linux would know no size of such a path).
+	 */
+	bool on_standby;
+	bool judges_action; /* other service actions come to it too, and it refuses them */
 };
 
 extern const struct scsi_command scsi_commands[];

@@ -229,16 +229,19 @@ void
 lun_request_sense(const struct scsi_unit *unit, const uint8_t *cdb, struct lun_answer *out)
 {
 	bool descriptor = cdb[1] & 0x01;
-	uint8_t key = unit->not_ready ? SENSE_NOT_READY : 0;
+	uint16_t asc = unit->attention ? unit->attention : unit->not_ready;
+	uint8_t key = unit->attention	? SENSE_UNIT_ATTENTION
+		      : unit->not_ready ? SENSE_NOT_READY
+					: 0;
 
 	out->data[0] = descriptor ? 0x72 : 0x70;
 	if (descriptor) {
 		out->data[1] = key;
-		put_be(out->data + 2, 2, unit->not_ready);
+		put_be(out->data + 2, 2, asc);
 	} else {
 		out->data[2] = key;
 		out->data[7] = 18 - 8;
-		put_be(out->data + 12, 2, unit->not_ready);
+		put_be(out->data + 12, 2, asc);
 	}
 	scsi_answer_cut(out, descriptor ? 8 : 18, cdb[4]);
 }

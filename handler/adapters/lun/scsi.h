@@ -31,7 +31,9 @@ struct scsi_unit {
 	uint32_t block_bytes;
 	uint32_t transfer_blocks_max;
 	uint32_t chunk_bytes, row_bytes; /* 0: not known yet */
-	uint16_t not_ready;		 /* ASC_BECOMING_READY, ASC_MANUAL_INTERVENTION; 0: ready */
+	/* ASC_BECOMING_READY, ASC_MANUAL_INTERVENTION, ASC_STANDBY; 0: ready */
+	uint16_t not_ready;
+	uint16_t attention; /* ASC of a UNIT ATTENTION that waits to be told; 0: none */
 };
 
 enum lun_verdict {
@@ -83,5 +85,8 @@ void lun_read_range(const uint8_t *cdb, uint64_t *lba, uint64_t *blocks);
  */
 void scsi_emulate(const struct scsi_unit *unit, const uint8_t *cdb, uint64_t data_bytes,
 		  struct lun_answer *out);
+
+/* Is this the command that tells of unit->attention, which then waits no more?  (SAM-5 5.14) */
+bool scsi_tells_attention(const uint8_t *cdb);
 
 #endif

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "../scratch.h"
-#include "adapters/lun/scsi.h"
+#include "adapters/lun/commands.h"
 
 #define FUZZ_ROUNDS 200000
 
@@ -347,6 +347,81 @@ test_readiness_is_told(void **state)
 	assert_int_equal(ASK(&unit, 0x1b, 0, 0, 0, 1, 0).verdict, LUN_GOOD);
 }
 
+/* SPC-4 5.15.2.4.5, and READ CAPACITY, which LIO lets pass: all that needs no medium. */
+static bool
+works_on_standby(const uint8_t *cdb)
+{
+	switch (cdb[0]) {
+	case 0x03: /* REQUEST SENSE */
+	case 0x12: /* INQUIRY */
+	case 0x1a: /* MODE SENSE */
+	case 0x5a:
+	case 0x25: /* READ CAPACITY */
+		return true;
+	case 0x9e:
+		return (cdb[1] & 0x1f) == 0x10;
+	case 0xa3: /* REPORT SUPPORTED OPERATION CODES */
+		return (cdb[1] & 0x1f) == 0x0c;
+	}
+	return false;
+}
+
+static void
+test_a_lun_on_standby_answers_what_needs_no_medium_and_nothing_else(void **state)
+{
+	struct scsi_unit unit = sample();
+	int refused = 0, answered = 0;
+
+	unit.not_ready = ASC_STANDBY;
+	for (const struct scsi_command *command = scsi_commands; command->name; command++) {
+		uint8_t cdb[16] = { command->opcode,
+				    command->action == NO_ACTION ? 0 : command->action };
+		struct lun_answer answer = ask_unit(&unit, cdb, sizeof(cdb));
+
+		if (works_on_standby(cdb)) {
+			/* or refused for what is not in this CDB */
+			if (answer.verdict != LUN_GOOD)
+				is_check(answer, 5, 0x2400);
+			answered++;
+		} else if (command->check && answer.asc == ASC_INVALID_OPCODE) {
+			/* the kernel answers it before it comes here */
+			assert_int_equal(answer.verdict, LUN_CHECK);
+		} else {
+			is_check(answer, 2, 0x040b);
+			refused++;
+		}
+	}
+	assert_int_equal(answered, 7);
+	assert_in_range(refused, 20, 40);
+	assert_int_equal(number(ASK(&unit, 0x03, 0, 0, 0, 18, 0).data + 12, 2), 0x040b);
+	/* What does not exist does not exist. */
+	is_check(ASK(&unit, 0xc0, 0, 0, 0, 0, 0), 5, 0x2000);
+}
+
+static void
+test_a_change_of_role_is_told_once_to_a_command_that_may_tell_it(void **state)
+{
+	struct scsi_unit unit = sample();
+
+	unit.attention = ASC_ACCESS_STATE_CHANGED;
+	is_check(ASK(&unit, 0, 0, 0, 0, 0, 0), 6, 0x2a06);
+	is_check(ASK(&unit, 0x28, 0, 0, 0, 0, 0, 0, 0, 8, 0), 6, 0x2a06);
+	is_check(ASK(&unit, 0x42, 0, 0, 0, 0, 0, 0, 0, 24, 0), 6, 0x2a06);
+	is_check(ASK(&unit, 0xc0, 0, 0, 0, 0, 0), 6, 0x2a06);
+	/* Before what it is now, also where that is no good news. */
+	unit.not_ready = ASC_STANDBY;
+	is_check(ASK(&unit, 0x28, 0, 0, 0, 0, 0, 0, 0, 8, 0), 6, 0x2a06);
+	/* REQUEST SENSE has it as data; INQUIRY and REPORT LUNS leave it for the next. */
+	assert_int_equal(ASK(&unit, 0x03, 0, 0, 0, 18, 0).data[2], 6);
+	assert_int_equal(number(ASK(&unit, 0x03, 0, 0, 0, 18, 0).data + 12, 2), 0x2a06);
+	assert_int_equal(ASK(&unit, 0x03, 1, 0, 0, 18, 0).data[1], 6);
+	assert_int_equal(ASK(&unit, 0x12, 0, 0, 0, 255, 0).verdict, LUN_GOOD);
+	assert_true(scsi_tells_attention((const uint8_t[16]){ 0x03 }));
+	assert_true(scsi_tells_attention((const uint8_t[16]){ 0x2a }));
+	assert_false(scsi_tells_attention((const uint8_t[16]){ 0x12 }));
+	assert_false(scsi_tells_attention((const uint8_t[16]){ 0xa0 }));
+}
+
 static void
 test_transfers_are_kept_in_bounds(void **state)
 {
@@ -544,6 +619,9 @@ main(void)
 		cmocka_unit_test(test_capacity_tells_of_zeros_and_physical_blocks),
 		cmocka_unit_test(test_mode_sense_reports_write_cache_and_fua),
 		cmocka_unit_test(test_readiness_is_told),
+		cmocka_unit_test(
+			test_a_lun_on_standby_answers_what_needs_no_medium_and_nothing_else),
+		cmocka_unit_test(test_a_change_of_role_is_told_once_to_a_command_that_may_tell_it),
 		cmocka_unit_test(test_transfers_are_kept_in_bounds),
 		cmocka_unit_test(test_a_transfer_of_another_length_than_the_command_s_is_refused),
 		cmocka_unit_test(test_commands_of_several_steps_never_reach_the_runner),
