@@ -116,6 +116,13 @@ uint64_t hash_bytes(uint64_t hash, const void *data, size_t length); /* FNV-1a *
  */
 int level_record(const uint8_t uuid[16], int level);
 int level_recall(const uint8_t uuid[16]);
-int volume_forget(const uint8_t uuid[16]); /* epochs and level */
+int volume_forget(const uint8_t uuid[16]); /* epochs, level and standby */
+
+/* That this gateway is not to begin a turn of the volume by itself, and since when (ms since
+ * 1970-01-01 UTC).  -ENOENT: it may.
+ */
+int standby_record(const uint8_t uuid[16], uint64_t since_ms);
+int standby_recall(const uint8_t uuid[16], uint64_t *since_ms);
+int standby_forget(const uint8_t uuid[16]); /* 0 also if there was none */
 
 #endif

@@ -180,6 +180,25 @@ int
 volume_forget(const uint8_t uuid[16])
 {
 	int epochs = epoch_file_remove(uuid), level = remove_record("levels", uuid);
+	int standby = standby_forget(uuid);
 
-	return epochs != 0 ? epochs : level;
+	return epochs != 0 ? epochs : level != 0 ? level : standby;
+}
+
+int
+standby_record(const uint8_t uuid[16], uint64_t since_ms)
+{
+	return record("standby", uuid, since_ms);
+}
+
+int
+standby_recall(const uint8_t uuid[16], uint64_t *since_ms)
+{
+	return recall("standby", uuid, since_ms);
+}
+
+int
+standby_forget(const uint8_t uuid[16])
+{
+	return remove_record("standby", uuid);
 }

@@ -138,7 +138,12 @@ static void *
 iraid_open(int readonly)
 {
 	struct fault fault = FAULT_NONE;
+	struct volume_brief brief;
 
+	/* On standby there is a device, as a LUN, if its size is known: each request fails. */
+	volume_brief(volume, &brief);
+	if (brief.state == VOLUME_STANDBY && brief.size_bytes != 0)
+		return NBDKIT_HANDLE_NOT_NEEDED;
 	if (volume_wait_assembled(volume, assembly_limit_ms, &fault) == 0)
 		return NBDKIT_HANDLE_NOT_NEEDED;
 	nbdkit_error("volume %s is not assembled: %s", volume_name, fault.message);

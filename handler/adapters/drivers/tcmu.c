@@ -68,6 +68,8 @@ struct device {
 	struct volume *volume; /* NULL: not to be had yet */
 	uint64_t retry_ms;
 	bool unfit_logged;
+	/* the command thread's: the role that initiators were told last */
+	bool role_known, was_standby;
 	struct io *free;	       /* the command thread's */
 	_Atomic(struct io *) returned; /* pushed by the volume's thread */
 	struct io_block *blocks;
@@ -258,6 +260,9 @@ readiness(struct device *device, struct volume_brief *brief)
 	if (!device->volume)
 		return ASC_BECOMING_READY;
 	volume_brief(device->volume, brief);
+	/* A fenced one too: what it was asked for before may still be ending. */
+	if (brief->role != ROLE_ACTIVE || brief->state == VOLUME_STANDBY)
+		return ASC_STANDBY;
 	if (brief->state == VOLUME_FAILED)
 		return ASC_MANUAL_INTERVENTION;
 	if (brief->size_bytes == 0)
@@ -506,6 +511,23 @@ flush_lun(struct tcmu_device *tcmu, struct tcmur_cmd *command)
 	return raw_begin(device, command);
 }
 
+/* Of each change one command of one session is told, as with all that the runner tells: the ring
+ * does not say who asks.  LIO tells each session by itself, where it knows of the role by the state
+ * of a target port group.
+ */
+static uint16_t
+role_attention(struct device *device, uint16_t not_ready, const uint8_t *cdb)
+{
+	bool is_standby = not_ready == ASC_STANDBY;
+	bool changed = device->role_known && device->was_standby != is_standby;
+
+	if (!device->volume || (changed && !scsi_tells_attention(cdb)))
+		return changed ? ASC_ACCESS_STATE_CHANGED : 0;
+	device->role_known = true;
+	device->was_standby = is_standby;
+	return changed ? ASC_ACCESS_STATE_CHANGED : 0;
+}
+
 static int
 handle_command(struct tcmu_device *tcmu, struct tcmur_cmd *command)
 {
@@ -520,6 +542,7 @@ handle_command(struct tcmu_device *tcmu, struct tcmur_cmd *command)
 	if (!device->identified && lib->cdb[0] == OPCODE_INQUIRY)
 		return TCMU_STS_BUSY;
 	describe_unit(device, &brief, not_ready, &unit);
+	unit.attention = role_attention(device, not_ready, lib->cdb);
 	scsi_emulate(&unit, lib->cdb, tcmu_iovec_length(lib->iovec, lib->iov_cnt), &answer);
 	switch (answer.verdict) {
 	case LUN_JOB:

@@ -48,6 +48,10 @@ json_object *
 rpc_volume_status(struct rpc_context *context, json_object *params, struct fault *fault);
 json_object *
 rpc_volume_start(struct rpc_context *context, json_object *params, struct fault *fault);
+json_object *
+rpc_volume_activate(struct rpc_context *context, json_object *params, struct fault *fault);
+json_object *
+rpc_volume_standby(struct rpc_context *context, json_object *params, struct fault *fault);
 json_object *rpc_volume_stop(struct rpc_context *context, json_object *params, struct fault *fault);
 json_object *
 rpc_volume_delete(struct rpc_context *context, json_object *params, struct fault *fault);

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "adapters/volume/role.h"
 #include "rpc.h"
 
 const char *
@@ -30,6 +31,7 @@ is_assembled(const struct engine_status *status)
 	case VOLUME_ASSEMBLING:
 	case VOLUME_FAILED:
 	case VOLUME_STOPPED:
+	case VOLUME_STANDBY:
 		break;
 	}
 	return false;
@@ -293,6 +295,20 @@ put_figures(json_object *object, const struct volume_view *view)
 	rpc_put_number(object, "sync_rate_max_bytes", view->config.sync_rate_max);
 }
 
+/* null: it does not run, so it is nobody's turn here. */
+static void
+put_role(json_object *object, const struct volume_view *view)
+{
+	if (view->role != 0)
+		rpc_put_text(object, "role", volume_role_name(view->role));
+	else
+		json_object_object_add(object, "role", NULL);
+	if (view->role_since_ms != 0)
+		rpc_put_number(object, "role_since_ms", view->role_since_ms);
+	else
+		json_object_object_add(object, "role_since_ms", NULL);
+}
+
 json_object *
 rpc_status_json(const struct volume_view *view, bool counters)
 {
@@ -304,6 +320,7 @@ rpc_status_json(const struct volume_view *view, bool counters)
 	rpc_put_uuid(object, "uuid", view->config.uuid);
 	rpc_put_text(object, "state", volume_state_name(status->state));
 	rpc_put_text(object, "reason", status->reason);
+	put_role(object, view);
 	put_geometry(object, status);
 	rpc_put_number(object, "epoch", status->epoch);
 	rpc_put_number(object, "event", status->event);

@@ -6,6 +6,7 @@
 
 #include "adapters/base/log.h"
 #include "adapters/volume/reload.h"
+#include "adapters/volume/role.h"
 #include "member.h"
 
 #define VOLUMES_MAX 1024
@@ -103,34 +104,117 @@ wait_started(struct rpc_context *context, const char *name, uint32_t wait_ms)
 		 !rpc_client_gone(context));
 }
 
+static bool
+take_start(json_object *params, char name[LAYOUT_NAME_MAX + 1],
+	   struct volume_start_options *options, struct fault *fault)
+{
+	int64_t wait_seconds = WAIT_SECONDS_DEFAULT;
+
+	if (!rpc_take_name(params, name, fault) ||
+	    !rpc_take_bool(params, "force", &options->force, fault) ||
+	    !rpc_take_bool(params, "take_over", &options->take_over, fault) ||
+	    !rpc_take_number(params, "wait_seconds", false, 0, WAIT_SECONDS_MAX, &wait_seconds,
+			     fault))
+		return false;
+	options->wait_ms = (uint32_t)wait_seconds * 1000;
+	return true;
+}
+
+static void
+note_force(struct rpc_context *context, const char *name,
+	   const struct volume_start_options *options)
+{
+	if (options->force)
+		volume_note(
+			context->host, LOG_WARNING, "started by force", name, "",
+			"started by force from the members that are there: newer writes are lost");
+}
+
 json_object *
 rpc_volume_start(struct rpc_context *context, json_object *params, struct fault *fault)
 {
 	struct volume_start_options options = { 0 };
 	char name[LAYOUT_NAME_MAX + 1];
-	int64_t wait_seconds = WAIT_SECONDS_DEFAULT;
 	int code;
 
-	if (!rpc_take_name(params, name, fault) ||
-	    !rpc_take_bool(params, "force", &options.force, fault) ||
-	    !rpc_take_bool(params, "take_over", &options.take_over, fault) ||
-	    !rpc_take_number(params, "wait_seconds", false, 0, WAIT_SECONDS_MAX, &wait_seconds,
-			     fault))
+	if (!take_start(params, name, &options, fault))
 		return NULL;
-	options.wait_ms = (uint32_t)wait_seconds * 1000;
 	code = volume_start(context->host, name, &options, fault);
 	if (code != 0) {
 		rpc_fail_volume(fault, code, name);
 		return NULL;
 	}
-	if (options.force)
-		volume_note(
-			context->host, LOG_WARNING, "started by force", name, "",
-			"started by force from the members that are there: newer writes are lost");
+	note_force(context, name, &options);
 	/* How it went is in the status: a volume that failed to assemble was started all the same.
 	 */
 	wait_started(context, name, options.wait_ms);
 	return rpc_view(context, name, true, fault);
+}
+
+/* --- whose turn it is --- */
+
+static void
+fail_activation(struct fault *fault, int code, bool again, const char *name)
+{
+	/* The members' word for it; the engine's text is the reason. */
+	bool held = strstr(fault->message, "another gateway");
+	char remedy[sizeof(fault->remedy)];
+
+	snprintf(remedy, sizeof(remedy),
+		 held ? "put it on standby there first (iraid standby %s); if that gateway is "
+			"dead or cut off: iraid activate %s --take-over"
+		      : "iraid status %s shows what it waits for; then run iraid activate %s again",
+		 name, name);
+	if (code == -ENOSPC || code == -EDQUOT || code == -EROFS) {
+		rpc_fail_volume(fault, code, name);
+		return;
+	}
+	fault_set(fault,
+		  held		       ? FAULT_IN_USE
+		  : code == -ESHUTDOWN ? FAULT_BUSY
+				       : FAULT_IO,
+		  remedy, "volume \"%s\" %s: %s", name,
+		  again ? "was not activated and is on standby as before" : "is not active",
+		  fault->message);
+}
+
+json_object *
+rpc_volume_activate(struct rpc_context *context, json_object *params, struct fault *fault)
+{
+	struct volume_start_options options = { 0 };
+	char name[LAYOUT_NAME_MAX + 1];
+	bool again = false;
+	int code;
+
+	if (!take_start(params, name, &options, fault))
+		return NULL;
+	code = volume_activate(context->host, name, &options, fault);
+	if (code != 0) {
+		rpc_fail_volume(fault, code, name);
+		return NULL;
+	}
+	note_force(context, name, &options);
+	wait_started(context, name, options.wait_ms);
+	code = volume_settle(context->host, name, &again, fault);
+	if (code == 0)
+		return rpc_view(context, name, true, fault);
+	fail_activation(fault, code, again, name);
+	return NULL;
+}
+
+json_object *
+rpc_volume_standby(struct rpc_context *context, json_object *params, struct fault *fault)
+{
+	char name[LAYOUT_NAME_MAX + 1];
+	int code;
+
+	if (!rpc_take_name(params, name, fault))
+		return NULL;
+	code = volume_standby(context->host, name, fault);
+	if (code == 0)
+		return rpc_view(context, name, true, fault);
+	rpc_fail_volume(fault, code, name);
+	return NULL;
 }
 
 json_object *

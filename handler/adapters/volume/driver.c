@@ -358,6 +358,35 @@ is_passing(int error)
 	       error == -EDQUOT || error == -EAGAIN;
 }
 
+/* Then no engine is made. */
+static bool
+is_others_turn(struct hosted *hosted)
+{
+	enum volume_role before;
+
+	pthread_mutex_lock(&hosted->lock);
+	before = hosted->made;
+	if (hosted->role == ROLE_FENCED) { /* what it held has ended */
+		hosted->role = ROLE_STANDBY;
+		atomic_store(&hosted->brief_role, ROLE_STANDBY);
+	}
+	hosted->made = hosted->role;
+	if (hosted->role == ROLE_STANDBY)
+		fault_errno(&hosted->setup_fault, -ESHUTDOWN,
+			    "it is on standby on this gateway, and iraid activate makes it "
+			    "active%s%.160s",
+			    hosted->role_reason[0] ? ": " : "", hosted->role_reason);
+	pthread_cond_broadcast(&hosted->changed);
+	pthread_mutex_unlock(&hosted->lock);
+	if (hosted->made == ROLE_STANDBY && before == ROLE_ACTIVE)
+		volume_host_event(hosted->host, LOG_NOTICE, "standby", hosted->name, "",
+				  hosted->setup_fault.message);
+	else if (hosted->made == ROLE_ACTIVE && before == ROLE_STANDBY)
+		volume_host_event(hosted->host, LOG_NOTICE, "activated", hosted->name, "",
+				  "this gateway is to serve it from now on");
+	return hosted->made != ROLE_ACTIVE;
+}
+
 void
 volume_engine_make(struct hosted *hosted)
 {
@@ -385,6 +414,9 @@ volume_engine_make(struct hosted *hosted)
 	pthread_mutex_unlock(&hosted->lock);
 
 	hosted->setup_fault = (struct fault)FAULT_NONE;
+	hosted->remake_ms = 0;
+	if (is_others_turn(hosted))
+		return;
 	fill_options(hosted, &config, &start, &options);
 	error = epoch_file_read(config.uuid, &kept);
 	options.epoch_seen = kept.given;

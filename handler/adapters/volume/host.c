@@ -161,6 +161,9 @@ new_hosted(struct volume_host *host, const struct volume_config *config,
 	pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
 	pthread_cond_init(&hosted->changed, &attributes);
 	pthread_condattr_destroy(&attributes);
+	volume_role_begin(hosted, options->standby ? ROLE_STANDBY : ROLE_ACTIVE);
+	if (options->activate)
+		volume_role_set(hosted, hosted->made = ROLE_ACTIVE, "");
 	return hosted;
 }
 
@@ -364,6 +367,8 @@ volume_brief(const struct volume *volume, struct volume_brief *out)
 	/* The state first: who sees the volume assembled sees its size too. */
 	out->state =
 		(enum volume_state)atomic_load_explicit(&hosted->brief_state, memory_order_acquire);
+	out->role =
+		(enum volume_role)atomic_load_explicit(&hosted->brief_role, memory_order_relaxed);
 	out->level = atomic_load_explicit(&hosted->brief_level, memory_order_relaxed);
 	out->size_bytes = atomic_load_explicit(&hosted->brief_size_bytes, memory_order_relaxed);
 	out->block_bytes = atomic_load_explicit(&hosted->brief_block_bytes, memory_order_relaxed);
@@ -427,7 +432,8 @@ assembled(const struct hosted *hosted, uint64_t ticket)
 {
 	if (hosted->ended || hosted->want_stop)
 		return -ESHUTDOWN;
-	if (hosted->want_restart || hosted->answered < ticket)
+	if (hosted->want_restart || hosted->answered < ticket ||
+	    (hosted->role == ROLE_ACTIVE && hosted->made != ROLE_ACTIVE))
 		return -EAGAIN;
 	switch (hosted->status.state) {
 	case VOLUME_ASSEMBLING:
@@ -440,6 +446,7 @@ assembled(const struct hosted *hosted, uint64_t ticket)
 		return -EIO;
 	case VOLUME_STOPPING:
 	case VOLUME_STOPPED:
+	case VOLUME_STANDBY:
 		return -ESHUTDOWN;
 	}
 	return -EIO;
@@ -515,6 +522,8 @@ view_running(struct hosted *hosted, struct volume_view *out)
 		pthread_cond_wait(&hosted->changed, &hosted->lock);
 	out->status = hosted->status;
 	out->config = hosted->config;
+	out->role = hosted->role;
+	out->role_since_ms = hosted->role_since_ms;
 	if (hosted->want_stop && out->status.state != VOLUME_STOPPED)
 		out->status.state = VOLUME_STOPPING;
 	pthread_mutex_unlock(&hosted->lock);
@@ -541,6 +550,8 @@ volume_view(struct volume_host *host, const char *name, struct volume_view *out,
 	}
 	error = volume_config_read(name, &out->config, fault);
 	out->status.state = VOLUME_STOPPED;
+	if (error == 0 && standby_recall(out->config.uuid, &out->role_since_ms) != -ENOENT)
+		out->role = ROLE_STANDBY;
 	return error;
 }
 
@@ -560,9 +571,17 @@ begin_again(struct hosted *hosted, const struct volume_start_options *options, s
 			hosted->name);
 	pthread_mutex_lock(&hosted->lock);
 	state = (int)hosted->status.state;
-	if (!hosted->want_restart &&
-	    (state == VOLUME_FAILED ||
-	     (state == VOLUME_ASSEMBLING && (options->force || options->take_over)))) {
+	if (hosted->role != ROLE_ACTIVE) {
+		if (options->activate) {
+			hosted->config = config;
+			hosted->start_options = *options;
+			volume_role_set(hosted, ROLE_ACTIVE, "");
+			hosted->want_restart = true;
+			volume_thread_wake(hosted);
+		}
+	} else if (!hosted->want_restart && !options->standby &&
+		   (state == VOLUME_FAILED ||
+		    (state == VOLUME_ASSEMBLING && (options->force || options->take_over)))) {
 		hosted->config = config;
 		hosted->start_options = *options;
 		hosted->want_restart = true;

@@ -11,6 +11,12 @@
 #define VOLUME_USER_MAX 95
 #define VOLUME_USERS_MAX 16
 
+enum volume_role {
+	ROLE_ACTIVE = 1, /* this gateway's turn, however it goes */
+	ROLE_STANDBY,	 /* nothing is assembled */
+	ROLE_FENCED, /* another gateway has it; what is held here ends, and then it is standby */
+};
+
 struct volume_host; /* all volumes of this process */
 struct volume;	    /* one user's hold on one of them */
 
@@ -54,6 +60,7 @@ void volume_quiesce(struct volume *volume);
  */
 struct volume_brief {
 	enum volume_state state;
+	enum volume_role role;
 	int level; /* as it is, or as it was when last assembled here; -1 unknown */
 	uint64_t size_bytes;
 	uint32_t block_bytes, chunk_bytes, row_bytes;
@@ -80,8 +87,10 @@ struct volume_time {
 /* --- administration, by name --- */
 
 struct volume_view {
-	/* false: only config and status.state (stopped) are meaningful */
+	/* false: only config, status.state (stopped) and role are meaningful */
 	bool running;
+	enum volume_role role;	     /* 0: it does not run, and would be active */
+	uint64_t role_since_ms;	     /* since 1970-01-01 UTC; 0 with role 0 */
 	struct volume_config config; /* as it was started; of the file if not running */
 	struct engine_status status; /* of devices that are attached, where it runs */
 	int user_count;
@@ -98,6 +107,8 @@ struct volume_start_options {
 	/* assemble a set that is older than what this gateway knows, while this start lasts */
 	bool force;
 	bool take_over;	  /* preempt another gateway's reservation, while this start lasts */
+	bool activate;	  /* also if it is on standby; role.h */
+	bool standby;	  /* begin it on standby; changes nothing of what runs */
 	uint32_t wait_ms; /* for so long an administrator waits for it */
 };
 

@@ -75,15 +75,21 @@ struct hosted {
 	struct reactor_message command_message;
 	atomic_flag command_posted;
 	atomic_int brief_state, brief_level; /* level: -1 if never known */
+	atomic_int brief_role;
 	_Atomic uint64_t brief_size_bytes;
 	_Atomic uint32_t brief_block_bytes, brief_chunk_bytes, brief_row_bytes;
 
-	/* Under lock; `changed` is signalled when state, answered, want_restart or ended change. */
+	/* Under lock; `changed` is signalled when state, role, answered, want_restart or ended
+	 * change.
+	 */
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
 	struct volume_config config;
 	struct volume_start_options start_options;
 	bool want_stop, want_restart, ended;
+	enum volume_role role, made; /* wanted; as the thread has it, which alone changes it */
+	uint64_t role_since_ms;
+	char role_reason[256];	  /* of standby and fenced; may be empty */
 	uint64_t asked, answered; /* snapshots of status */
 	struct engine_status status;
 	struct volume_call *calls, **calls_last;
@@ -104,7 +110,7 @@ struct hosted {
 	struct engine_request *held_first, **held_last; /* wait for the next engine */
 	struct fault setup_fault;
 	uint64_t remake_ms; /* it is tried again then; 0: not by itself */
-	bool looked; /* the engine has asked for the time in this turn */
+	bool looked;	    /* the engine has asked for the time in this turn */
 	struct volume_time time;
 	bool timed; /* this turn is counted in `time` */
 	uint64_t timed_ns, code_before_ns, random;
@@ -146,6 +152,13 @@ int volume_call_hosted(struct volume_host *host, const char *name,
 void volume_accepting_fail(struct hosted *hosted);
 void volume_growing_fail(struct hosted *hosted);
 
+/* role.c; with hosted->lock */
+void volume_role_set(struct hosted *hosted, enum volume_role role, const char *reason);
+/* of one that nobody else sees yet: what is asked for, or on record */
+void volume_role_begin(struct hosted *hosted, enum volume_role role);
+/* without it, and not on the volume's thread: that it was fenced off, if that still holds */
+void volume_role_record_fenced(struct hosted *hosted);
+
 /* path.c; as those above */
 void volume_probing_fail(struct hosted *hosted);
 
@@ -154,6 +167,7 @@ struct keeper *keeper_create(struct volume_host *host); /* NULL: no thread or me
 void keeper_destroy(struct keeper *keeper);
 void keeper_seek_spare(struct hosted *hosted, uint64_t member_bytes, uint32_t block_bytes);
 void keeper_drop_device(struct hosted *hosted, const struct device_address *device);
+void keeper_record_fenced(struct hosted *hosted);
 
 /* thread.c */
 int volume_thread_start(struct hosted *hosted); /* 0 or -errno */

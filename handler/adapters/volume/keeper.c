@@ -25,7 +25,7 @@
 
 #define LOGIN_MS_MAX 10000
 
-enum job_kind { JOB_SEEK_SPARE, JOB_DROP_DEVICE };
+enum job_kind { JOB_SEEK_SPARE, JOB_DROP_DEVICE, JOB_RECORD_FENCED };
 
 struct job {
 	struct job *next;
@@ -98,6 +98,14 @@ keeper_drop_device(struct hosted *hosted, const struct device_address *device)
 	count_drop(hosted, 1);
 	if (!post(hosted, &job))
 		count_drop(hosted, -1);
+}
+
+void
+keeper_record_fenced(struct hosted *hosted)
+{
+	const struct job job = { .kind = JOB_RECORD_FENCED };
+
+	post(hosted, &job);
 }
 
 /* --- a shared spare --- */
@@ -311,6 +319,9 @@ run_keeper(void *argument)
 			break;
 		case JOB_DROP_DEVICE:
 			drop_from_config(job->hosted, &job->device);
+			break;
+		case JOB_RECORD_FENCED:
+			volume_role_record_fenced(job->hosted);
 			break;
 		}
 		volume_unpin(job->hosted);

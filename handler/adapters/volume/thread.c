@@ -45,9 +45,24 @@ hold(struct hosted *hosted, struct engine_request *request)
 	hosted->held_last = &request->next;
 }
 
+/* Its turn is over, or ends: nothing waits for the next one, which may be another gateway's. */
+static bool
+is_passive(struct hosted *hosted)
+{
+	bool passive = hosted->made != ROLE_ACTIVE;
+
+	if (hosted->engine_stopping && !passive) {
+		pthread_mutex_lock(&hosted->lock);
+		passive = hosted->role != ROLE_ACTIVE;
+		pthread_mutex_unlock(&hosted->lock);
+	}
+	return passive;
+}
+
 static void
 pass_held(struct hosted *hosted)
 {
+	const bool refuses = is_passive(hosted);
 	struct engine_request *request = hosted->held_first;
 
 	hosted->held_first = NULL;
@@ -57,10 +72,10 @@ pass_held(struct hosted *hosted)
 
 		TRACE(ring__end, hosted->name, request->number, request->op, request->offset_bytes,
 		      request->length_bytes, 1);
-		if (hosted->engine)
+		if (hosted->engine && !refuses)
 			engine_submit(hosted->engine, request);
 		else
-			request->done(request, hosted->ended ? -ESHUTDOWN : -ENOMEDIUM);
+			request->done(request, refuses || hosted->ended ? -ESHUTDOWN : -ENOMEDIUM);
 		request = next;
 	}
 }
@@ -136,7 +151,10 @@ take_status(struct hosted *hosted)
 		return;
 	}
 	memset(status, 0, sizeof(*status));
-	status->state = hosted->engine_stopped ? VOLUME_STOPPED : VOLUME_FAILED;
+	status->state = hosted->ended		      ? VOLUME_STOPPED
+			: hosted->made != ROLE_ACTIVE ? VOLUME_STANDBY
+			: hosted->engine_stopped      ? VOLUME_STOPPED
+						      : VOLUME_FAILED;
 	snprintf(status->reason, sizeof(status->reason), "%.255s", hosted->setup_fault.message);
 	snprintf(status->name, sizeof(status->name), "%s", hosted->name);
 	memcpy(status->volume_uuid, hosted->uuid, sizeof(status->volume_uuid));
@@ -152,6 +170,20 @@ take_status(struct hosted *hosted)
 		status->members[i].role = -1;
 		status->members[i].link = LINK_CLOSED;
 	}
+}
+
+/* Another gateway has taken it over: its own turn is over, as on standby, once what is held has
+ * ended.  With hosted->lock.
+ */
+static void
+note_fence(struct hosted *hosted)
+{
+	if (!hosted->status.fenced || hosted->role != ROLE_ACTIVE || hosted->engine_stopping ||
+	    hosted->want_stop)
+		return;
+	volume_role_set(hosted, ROLE_FENCED, hosted->status.reason);
+	keeper_record_fenced(hosted);
+	volume_thread_wake(hosted);
 }
 
 static void
@@ -185,6 +217,7 @@ publish(struct hosted *hosted, uint64_t now_ms)
 	hosted->answered = hosted->asked;
 	hosted->refreshed_ms = now_ms;
 	hosted->refresh_due = false;
+	note_fence(hosted);
 	pthread_cond_broadcast(&hosted->changed);
 }
 
@@ -221,7 +254,7 @@ next_engine(struct hosted *hosted)
 	volume_engine_make(hosted);
 	pthread_mutex_lock(&hosted->lock);
 	/* In one step with the new state: whoever waits must not see the old failure again. */
-	hosted->want_restart = false;
+	hosted->want_restart = hosted->role != hosted->made; /* since it was made */
 	publish(hosted, reactor_now_ms(hosted->reactor));
 	pthread_mutex_unlock(&hosted->lock);
 	return true;
@@ -233,7 +266,7 @@ follow_commands(struct hosted *hosted)
 	bool end_engine;
 
 	pthread_mutex_lock(&hosted->lock);
-	end_engine = hosted->want_stop || hosted->want_restart;
+	end_engine = hosted->want_stop || hosted->want_restart || hosted->role != hosted->made;
 	pthread_mutex_unlock(&hosted->lock);
 	volume_calls_run(hosted);
 	volume_take_recorded(hosted);
@@ -313,7 +346,7 @@ run_turn(struct hosted *hosted, uint64_t deadline_ms)
 	if (!hosted->engine && !hosted->engine_stopping && hosted->remake_ms != 0 &&
 	    now_ms >= hosted->remake_ms)
 		volume_engine_make(hosted);
-	if (!hosted->engine_stopping)
+	if (!hosted->engine_stopping || is_passive(hosted))
 		pass_held(hosted);
 	for (int i = 0; i < hosted->slot_count; i++) {
 		uint64_t wanted_ms = hosted->backends[i]

@@ -28,6 +28,8 @@ volume_state_name(enum volume_state state)
 		return "stopping";
 	case VOLUME_STOPPED:
 		return "stopped";
+	case VOLUME_STANDBY:
+		return "standby";
 	}
 	return "?";
 }
@@ -259,6 +261,7 @@ engine_status(const struct engine *engine, struct engine_status *out)
 	memset(out, 0, sizeof(*out));
 	describe_counters(&engine->counters, out);
 	out->state = state_of(engine);
+	out->fenced = engine->fenced;
 	describe_reason(engine, out);
 	memcpy(out->volume_uuid, engine->options.volume_uuid, sizeof(out->volume_uuid));
 	out->rebuild_slot = -1;

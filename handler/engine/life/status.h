@@ -17,6 +17,7 @@ enum volume_state {
 	VOLUME_FAILED,	   /* can't work: reason says why; nothing is written */
 	VOLUME_STOPPING,
 	VOLUME_STOPPED,
+	VOLUME_STANDBY, /* its driver has made no engine: another gateway's turn */
 };
 
 struct member_status {
@@ -52,6 +53,7 @@ struct log_status {
 struct engine_status {
 	enum volume_state state;
 	char reason[256];
+	bool fenced; /* another gateway has the volume: nothing is written any more */
 	char name[LAYOUT_NAME_MAX + 1];
 	uint8_t volume_uuid[16];
 	uint8_t level;

@@ -21,6 +21,7 @@
 #include "adapters/volume/admin.h"
 #include "adapters/volume/internal.h"
 #include "adapters/volume/reload.h"
+#include "adapters/volume/role.h"
 
 #define THREADS 4
 #define REQUESTS_PER_ROUND 16
@@ -347,6 +348,183 @@ test_a_secrets_file_that_is_gone_fails_the_volume_not_the_start(void **state)
 	assert_int_equal(volume_start(host, "v0", &usual, &fault), 0);
 	assert_int_equal(volume_wait(host, "v0", 100), -ETIMEDOUT);
 	free(view);
+}
+
+/* --- roles --- */
+
+struct told {
+	struct engine_request request;
+	sem_t done;
+	int result;
+};
+
+static void
+tell(struct engine_request *request, int result)
+{
+	struct told *told = request->owner;
+
+	told->result = result;
+	sem_post(&told->done);
+}
+
+/* What a request ends with that nobody can carry out. */
+static int
+ask_volume(struct volume *volume)
+{
+	struct told told = { .request = { .op = REQUEST_FLUSH, .done = tell } };
+
+	told.request.owner = &told;
+	sem_init(&told.done, 0, 0);
+	volume_submit(volume, &told.request);
+	sem_wait(&told.done);
+	sem_destroy(&told.done);
+	return told.result;
+}
+
+static enum volume_role
+role_of(const char *name, uint64_t *since_ms)
+{
+	struct volume_view *view = malloc(sizeof(*view));
+	enum volume_role role;
+
+	assert_int_equal(volume_view(host, name, view, &fault), 0);
+	role = view->role;
+	*since_ms = view->role_since_ms;
+	if (role == ROLE_STANDBY && view->running) {
+		assert_int_equal(view->status.state, VOLUME_STANDBY);
+		assert_non_null(strstr(view->status.reason, "iraid activate"));
+		for (int i = 0; i < view->status.slots; i++)
+			assert_int_equal(view->status.members[i].link, LINK_CLOSED);
+	}
+	free(view);
+	return role;
+}
+
+static void
+test_a_volume_on_standby_keeps_its_users_and_refuses_at_once(void **state)
+{
+	struct volume *volume = acquire("v0", "tcmu: v0");
+	struct volume_brief brief;
+	uint64_t since_ms, again_ms;
+
+	assert_int_equal(role_of("v0", &since_ms), ROLE_ACTIVE);
+	assert_int_equal(volume_standby(host, "v0", &fault), 0);
+	assert_int_equal(role_of("v0", &since_ms), ROLE_STANDBY);
+	volume_brief(volume, &brief);
+	assert_int_equal(brief.role, ROLE_STANDBY);
+	assert_int_equal(ask_volume(volume), -ESHUTDOWN);
+	assert_int_equal(volume_wait_assembled(volume, 5000, &fault), -ESHUTDOWN);
+	assert_int_equal(volume_standby(host, "v0", &fault), 0);
+	assert_int_equal(role_of("v0", &again_ms), ROLE_STANDBY);
+	assert_int_equal(again_ms, since_ms);
+	assert_int_equal(volume_stop(host, "v0", &fault), -EBUSY);
+	volume_release(volume);
+}
+
+static void
+test_standby_lasts_over_a_restart_and_a_start(void **state)
+{
+	const struct volume_start_options usual = { 0 }, hard = { .take_over = true };
+	uint64_t since_ms, again_ms;
+
+	/* also of one that does not run */
+	assert_int_equal(volume_standby(host, "v0", &fault), 0);
+	assert_int_equal(role_of("v0", &since_ms), ROLE_STANDBY);
+	volume_host_destroy(host);
+	host = volume_host_create("test");
+	assert_int_equal(role_of("v0", &again_ms), ROLE_STANDBY);
+	assert_int_equal(again_ms, since_ms);
+	assert_int_equal(volume_start(host, "v0", &usual, &fault), 0);
+	assert_int_equal(volume_start(host, "v0", &hard, &fault), 0);
+	assert_int_equal(volume_wait(host, "v0", 5000), -ESHUTDOWN);
+	assert_int_equal(role_of("v0", &again_ms), ROLE_STANDBY);
+	assert_int_equal(again_ms, since_ms);
+	/* the other one is not concerned */
+	assert_int_equal(volume_start(host, "v1", &usual, &fault), 0);
+	assert_int_equal(role_of("v1", &again_ms), ROLE_ACTIVE);
+	/* Whatever is on record there, it is not to begin by itself. */
+	assert_int_equal(volume_stop(host, "v0", &fault), 0);
+	scratch_write("state/standby/3f0c9a52-7d14-4f0e-9a6b-2d9a1c7e5b10", "rubbish");
+	assert_int_equal(volume_start(host, "v0", &usual, &fault), 0);
+	assert_int_equal(role_of("v0", &again_ms), ROLE_STANDBY);
+}
+
+static void
+test_an_activation_that_fails_leaves_it_on_standby(void **state)
+{
+	const struct volume_start_options options = { .wait_ms = 100 };
+	struct volume *volume = acquire("v0", "tcmu: v0");
+	uint64_t since_ms;
+	bool again;
+
+	assert_int_equal(volume_standby(host, "v0", &fault), 0);
+	for (int turn = 0; turn < 10; turn++) {
+		assert_int_equal(volume_activate(host, "v0", &options, &fault), 0);
+		assert_int_equal(volume_wait(host, "v0", options.wait_ms), -ETIMEDOUT);
+		assert_int_equal(role_of("v0", &since_ms), ROLE_ACTIVE);
+		assert_int_equal(volume_settle(host, "v0", &again, &fault), -ETIMEDOUT);
+		assert_true(again);
+		assert_int_equal(role_of("v0", &since_ms), ROLE_STANDBY);
+		assert_int_equal(ask_volume(volume), -ESHUTDOWN);
+	}
+	volume_release(volume);
+	/* One that was active before goes on with its attempts. */
+	volume = acquire("v1", "tcmu: v1");
+	assert_int_equal(volume_activate(host, "v1", &options, &fault), 0);
+	assert_int_equal(volume_settle(host, "v1", &again, &fault), -ETIMEDOUT);
+	assert_false(again);
+	assert_int_equal(role_of("v1", &since_ms), ROLE_ACTIVE);
+	volume_release(volume);
+}
+
+static void
+test_a_role_that_can_not_be_recorded_does_not_change(void **state)
+{
+	struct volume *volume = acquire("v0", "tcmu: v0");
+	uint64_t since_ms;
+
+	scratch_write("state/standby", "no folder");
+	assert_int_not_equal(volume_standby(host, "v0", &fault), 0);
+	assert_non_null(strstr(fault.message, "v0"));
+	assert_non_null(strstr(fault.message, "standby"));
+	assert_int_equal(role_of("v0", &since_ms), ROLE_ACTIVE);
+	assert_int_equal(volume_standby(host, "v9", &fault), -ENOENT);
+	volume_release(volume);
+}
+
+static void *
+change_role(void *argument)
+{
+	const struct volume_start_options options = { .wait_ms = 1 };
+	struct fault why;
+	bool again;
+
+	for (int turn = 0; turn < ROUNDS; turn++) {
+		assert_int_equal(volume_standby(host, argument, &why), 0);
+		assert_int_equal(volume_activate(host, argument, &options, &why), 0);
+		volume_settle(host, argument, &again, &why);
+	}
+	return NULL;
+}
+
+static void *submit_rounds(void *argument);
+
+static void
+test_roles_that_change_under_load_lose_no_request(void **state)
+{
+	pthread_t changer, submitters[THREADS];
+	struct volume *volume = acquire("v0", "holder");
+	uint64_t since_ms;
+
+	pthread_create(&changer, NULL, change_role, (char *)"v0");
+	for (int i = 0; i < THREADS; i++)
+		pthread_create(&submitters[i], NULL, submit_rounds, (char *)"v0");
+	pthread_join(changer, NULL);
+	assert_int_equal(volume_standby(host, "v0", &fault), 0);
+	for (int i = 0; i < THREADS; i++)
+		pthread_join(submitters[i], NULL);
+	assert_int_equal(role_of("v0", &since_ms), ROLE_STANDBY);
+	volume_release(volume);
 }
 
 /* --- growing, with the engine's part of it played here: see CMakeLists.txt --- */
@@ -679,6 +857,11 @@ main(void)
 			test_faults_of_the_gateway_are_told_when_a_volume_starts_and_not_when_it_can_not),
 		HOST_TEST(test_a_reload_that_fails_has_changed_nothing),
 		HOST_TEST(test_a_secrets_file_that_is_gone_fails_the_volume_not_the_start),
+		HOST_TEST(test_a_volume_on_standby_keeps_its_users_and_refuses_at_once),
+		HOST_TEST(test_standby_lasts_over_a_restart_and_a_start),
+		HOST_TEST(test_an_activation_that_fails_leaves_it_on_standby),
+		HOST_TEST(test_a_role_that_can_not_be_recorded_does_not_change),
+		HOST_TEST(test_roles_that_change_under_load_lose_no_request),
 		HOST_TEST(test_a_growth_is_waited_for_and_its_size_is_known_on_return),
 		HOST_TEST(test_a_growth_that_fails_says_why_and_the_next_may_begin),
 		HOST_TEST(test_the_end_of_its_engine_ends_the_wait_for_a_growth),

@@ -1,0 +1,272 @@
+/* volume/role.c - see role.h.
+ *
+ * hosted->role says what is wanted, hosted->made what the volume's thread has made of it: where
+ * they differ, the thread ends what it has and makes the other (thread.c).
+ *
+ * The record is written before a turn ends, and removed after the next one has begun: whoever
+ * crashes in between is on standby.
+ */
+#include "role.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "adapters/base/log.h"
+#include "internal.h"
+
+/* An orderly stop has its own limits; this one is for a thread that does not come round. */
+#define STAND_DOWN_MS (2 * (uint32_t)engine_stop_ms_max())
+
+const char *
+volume_role_name(enum volume_role role)
+{
+	switch (role) {
+	case ROLE_ACTIVE:
+		return "active";
+	case ROLE_STANDBY:
+		return "standby";
+	case ROLE_FENCED:
+		return "fenced";
+	}
+	return "?";
+}
+
+void
+volume_role_set(struct hosted *hosted, enum volume_role role, const char *reason)
+{
+	hosted->role = role;
+	hosted->role_since_ms = realtime_ms();
+	snprintf(hosted->role_reason, sizeof(hosted->role_reason), "%s", reason);
+	atomic_store(&hosted->brief_role, (int)role);
+	pthread_cond_broadcast(&hosted->changed);
+}
+
+void
+volume_role_begin(struct hosted *hosted, enum volume_role role)
+{
+	uint64_t since_ms;
+	int error = standby_recall(hosted->uuid, &since_ms);
+
+	if (role == ROLE_ACTIVE && error != -ENOENT)
+		role = ROLE_STANDBY;
+	volume_role_set(hosted, role, "");
+	hosted->made = role;
+	if (role == ROLE_STANDBY && error == 0)
+		hosted->role_since_ms = since_ms;
+	if (role == ROLE_STANDBY && error != 0 && error != -ENOENT)
+		snprintf(hosted->role_reason, sizeof(hosted->role_reason),
+			 "whether it was on standby can't be read (%s)", strerror(-error));
+}
+
+/* Its role is what is wanted, and its thread has made it so. */
+static bool
+is_settled(const struct hosted *hosted)
+{
+	return hosted->made == hosted->role && hosted->role != ROLE_FENCED && !hosted->want_restart;
+}
+
+/* Until it is, or has ended.  0, -ESHUTDOWN or -ETIMEDOUT. */
+static int
+await_settled(struct hosted *hosted, uint32_t timeout_ms)
+{
+	struct timespec until = volume_deadline_in(timeout_ms);
+	int result = 0;
+
+	pthread_mutex_lock(&hosted->lock);
+	while (!is_settled(hosted) && !hosted->ended && !hosted->want_stop && result == 0)
+		if (pthread_cond_timedwait(&hosted->changed, &hosted->lock, &until) == ETIMEDOUT)
+			result = -ETIMEDOUT;
+	if (hosted->ended || hosted->want_stop)
+		result = -ESHUTDOWN;
+	pthread_mutex_unlock(&hosted->lock);
+	return result;
+}
+
+static int
+say_unrecorded(struct fault *fault, const char *name, int error)
+{
+	return fault_disk(fault, error, state_dir(),
+			  "volume \"%s\": its role can't be recorded in %s/standby: %s", name,
+			  state_dir(), strerror(-error));
+}
+
+/* --- standby --- */
+
+/* With host->edits, so that no turn begins meanwhile. */
+static int
+stand_down(struct hosted *hosted, const char *reason, struct fault *fault)
+{
+	uint64_t since_ms = realtime_ms();
+	int error;
+
+	pthread_mutex_lock(&hosted->lock);
+	if (hosted->role != ROLE_ACTIVE)
+		since_ms = hosted->role_since_ms;
+	pthread_mutex_unlock(&hosted->lock);
+	error = standby_recall(hosted->uuid, &since_ms);
+	if (error != 0)
+		error = standby_record(hosted->uuid, since_ms);
+	if (error != 0)
+		return say_unrecorded(fault, hosted->name, error);
+	pthread_mutex_lock(&hosted->lock);
+	if (hosted->role == ROLE_ACTIVE) {
+		volume_role_set(hosted, ROLE_STANDBY, reason);
+		hosted->role_since_ms = since_ms;
+	}
+	pthread_mutex_unlock(&hosted->lock);
+	volume_thread_wake(hosted);
+	return 0;
+}
+
+static int
+await_standby(struct hosted *hosted, struct fault *fault)
+{
+	int error = await_settled(hosted, STAND_DOWN_MS);
+
+	if (error == -ESHUTDOWN)
+		fault_errno(fault, error, "it is being stopped");
+	else if (error == -ETIMEDOUT)
+		fault_errno(fault, error, "it did not become quiet within %u s",
+			    STAND_DOWN_MS / 1000);
+	return error;
+}
+
+int
+volume_standby(struct volume_host *host, const char *name, struct fault *fault)
+{
+	const struct volume_start_options options = { .standby = true };
+	struct hosted *hosted;
+	int error;
+
+	/* What does not run is begun on standby; what runs stays as it is. */
+	error = volume_start(host, name, &options, fault);
+	if (error != 0)
+		return error;
+	hosted = volume_pin(host, name);
+	if (!hosted)
+		return fault_errno(fault, -ESHUTDOWN, "it was stopped meanwhile");
+	pthread_mutex_lock(&host->edits);
+	error = stand_down(hosted, "", fault);
+	pthread_mutex_unlock(&host->edits);
+	if (error == 0)
+		error = await_standby(hosted, fault);
+	volume_unpin(hosted);
+	return error;
+}
+
+void
+volume_role_record_fenced(struct hosted *hosted)
+{
+	struct fault fault = FAULT_NONE;
+	uint64_t since_ms;
+	bool is_active;
+	int error;
+
+	pthread_mutex_lock(&hosted->host->edits);
+	pthread_mutex_lock(&hosted->lock);
+	is_active = hosted->role == ROLE_ACTIVE; /* by somebody who wanted it back */
+	since_ms = hosted->role_since_ms;
+	pthread_mutex_unlock(&hosted->lock);
+	error = is_active ? 0 : standby_record(hosted->uuid, since_ms);
+	pthread_mutex_unlock(&hosted->host->edits);
+	if (error == 0)
+		return;
+	say_unrecorded(&fault, hosted->name, error);
+	volume_note(hosted->host, LOG_ERR, "state folder", hosted->name, "",
+		    "%.150s: a restart would try to start it again", fault.message);
+}
+
+/* --- active --- */
+
+int
+volume_activate(struct volume_host *host, const char *name,
+		const struct volume_start_options *options, struct fault *fault)
+{
+	struct volume_start_options wanted = *options;
+	struct hosted *hosted = volume_pin(host, name);
+	int error = 0;
+
+	wanted.activate = true;
+	if (hosted) {
+		/* The old engine's sessions must have ended: they would speak for the new one. */
+		error = await_settled(hosted, STAND_DOWN_MS);
+		volume_unpin(hosted);
+	}
+	if (error == -ETIMEDOUT)
+		return fault_errno(
+			fault, -EAGAIN,
+			"volume \"%s\" is still ending what it was asked for before its role "
+			"changed",
+			name);
+	return volume_start(host, name, &wanted, fault);
+}
+
+static int
+say_why_not(const struct hosted *hosted, struct fault *fault)
+{
+	const char *reason =
+		hosted->status.reason[0] ? hosted->status.reason : "the reason is not known";
+
+	if (hosted->ended || hosted->want_stop)
+		return fault_errno(fault, -ESHUTDOWN, "it was stopped meanwhile");
+	if (hosted->role != ROLE_ACTIVE)
+		return fault_errno(fault, -ESHUTDOWN, "%s",
+				   hosted->role_reason[0] ? hosted->role_reason
+							  : "it was put on standby meanwhile");
+	switch (hosted->status.state) {
+	case VOLUME_ACTIVE:
+	case VOLUME_DEGRADED:
+	case VOLUME_SUSPENDED:
+		return 0;
+	case VOLUME_ASSEMBLING:
+		return fault_errno(fault, -ETIMEDOUT, "it was not assembled in time: %s", reason);
+	case VOLUME_FAILED:
+	case VOLUME_STOPPING:
+	case VOLUME_STOPPED:
+	case VOLUME_STANDBY:
+		break;
+	}
+	return fault_errno(fault, -EIO, "%s", reason);
+}
+
+/* With host->edits. */
+static int
+draw_outcome(struct hosted *hosted, bool *again, struct fault *fault)
+{
+	struct fault ignored;
+	uint64_t since_ms;
+	int error, outcome;
+
+	pthread_mutex_lock(&hosted->lock);
+	outcome = say_why_not(hosted, fault);
+	pthread_mutex_unlock(&hosted->lock);
+	error = standby_recall(hosted->uuid, &since_ms);
+	if (outcome == 0) {
+		error = error == -ENOENT ? 0 : standby_forget(hosted->uuid);
+		return error == 0 ? 0 : say_unrecorded(fault, hosted->name, error);
+	}
+	*again = error != -ENOENT && outcome != -ESHUTDOWN;
+	if (*again)
+		stand_down(hosted, fault->message, &ignored);
+	return outcome;
+}
+
+int
+volume_settle(struct volume_host *host, const char *name, bool *again, struct fault *fault)
+{
+	struct hosted *hosted = volume_pin(host, name);
+	struct fault ignored;
+	int error;
+
+	*again = false;
+	if (!hosted)
+		return fault_errno(fault, -ESHUTDOWN, "it was stopped meanwhile");
+	pthread_mutex_lock(&host->edits);
+	error = draw_outcome(hosted, again, fault);
+	pthread_mutex_unlock(&host->edits);
+	if (*again)
+		await_standby(hosted, &ignored);
+	volume_unpin(hosted);
+	return error;
+}
