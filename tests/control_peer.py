@@ -148,6 +148,8 @@ def volume(name: str = "v0", **changes: Any) -> dict[str, Any]:
         "uuid": UUID,
         "state": "active",
         "reason": "",
+        "role": "active",
+        "role_since_ms": 1700000000000,
         "level": 5,
         "chunk_bytes": 65536,
         "block_bytes": 512,

@@ -54,7 +54,9 @@ def test_every_alert_is_described_and_its_link_leads_there() -> None:
     assert links == [name.lower() for name in alerts()]
 
 
-@pytest.mark.parametrize("state", ["active", "degraded", "suspended", "assembling", "failed", "stopping", "stopped"])
+@pytest.mark.parametrize(
+    "state", ["active", "degraded", "suspended", "assembling", "failed", "stopping", "stopped", "standby"]
+)
 def test_every_state_of_a_volume_is_described(state: str) -> None:
     assert re.search(rf"^\| (volume)? ?\| .*\b{state}\b", section("States"), re.MULTILINE)
     assert f'"{state}"' in "".join(path.read_text() for path in Path(ROOT / "handler").rglob("*.c"))

@@ -379,11 +379,11 @@ is_others_turn(struct hosted *hosted)
 	pthread_cond_broadcast(&hosted->changed);
 	pthread_mutex_unlock(&hosted->lock);
 	if (hosted->made == ROLE_STANDBY && before == ROLE_ACTIVE)
-		volume_host_event(hosted->host, LOG_NOTICE, "standby", hosted->name, "",
-				  hosted->setup_fault.message);
+		volume_note(hosted->host, LOG_NOTICE, "standby", hosted->name, "", "%s",
+			    hosted->setup_fault.message);
 	else if (hosted->made == ROLE_ACTIVE && before == ROLE_STANDBY)
-		volume_host_event(hosted->host, LOG_NOTICE, "activated", hosted->name, "",
-				  "this gateway is to serve it from now on");
+		volume_note(hosted->host, LOG_NOTICE, "activated", hosted->name, "",
+			    "this gateway is to serve it from now on");
 	return hosted->made != ROLE_ACTIVE;
 }
 

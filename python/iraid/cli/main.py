@@ -53,7 +53,7 @@ from .commands import (
     print_json,
     warn,
 )
-from .report import Report
+from .report import Report, describe_role
 
 # To be loaded makes their commands known.
 WITH_COMMANDS = (
@@ -375,6 +375,12 @@ def start(
             report,
         )
     volume = client.start(name, force, take_over, timeout if wait else 0)
+    if volume.state == "standby":
+        raise IraidError(
+            f"volume {name} is on standby on this gateway, and a start does not change that",
+            f"iraid activate {name}{' --take-over' if take_over else ''}",
+            kind="busy",
+        )
     if volume.state == "failed" or (wait and volume.state not in ("active", "degraded")):
         after = "" if volume.state == "failed" else f" after {timeout} s"
         raise IraidError(
@@ -387,6 +393,61 @@ def start(
     why = f" ({volume.reason})" if volume.reason else ""
     size = f", {format_size(volume.size_bytes)}" if volume.size_bytes else ""
     report.line(f"Volume {name} is {volume.state}{why}{size}.")
+
+
+@command(
+    NAME,
+    click.option(
+        "--take-over",
+        is_flag=True,
+        help="Take the members over from the gateway that has the volume: it is fenced off, and what it writes "
+        "afterwards goes nowhere.",
+    ),
+    click.option(
+        "--force", is_flag=True, help="Activate from members that are older or out of date.  LOSES newer writes."
+    ),
+    click.option("--yes", is_flag=True, help="Don't ask before --force."),
+    click.option(
+        "--timeout",
+        type=click.IntRange(1, 3600),
+        default=START_WAIT_SECONDS,
+        show_default=True,
+        metavar="SECONDS",
+        help="Longest time to wait; then the volume is on standby again.",
+    ),
+    examples="iraid activate v0\niraid activate v0 --take-over --timeout 60",
+)
+def activate(
+    client: Client, report: Report | None, name: str, take_over: bool, force: bool, yes: bool, timeout: int
+) -> None:
+    """Serve a volume from this gateway, also after restarts.  Does nothing if it is active.
+
+    If it can't be assembled it stays on standby.  Without --take-over it is refused while another gateway has it.
+    """
+    if force and not yes:
+        ask(
+            f"{_FORCE_COST}\nActivate volume {name} anyway?",
+            f"volume {name} was not activated, because --force needs a confirmation: {_FORCE_COST}",
+            report,
+        )
+    _show_role(report, client.activate(name, force, take_over, timeout))
+
+
+@command(NAME, examples="iraid standby v0")
+def standby(client: Client, report: Report | None, name: str) -> None:
+    """Leave a volume to another gateway, also after restarts.  Does nothing if it is on standby.
+
+    What is under way ends, members are flushed and released as by iraid stop, but the LUN stays: it answers NOT READY
+    (standby) until iraid activate.
+    """
+    _show_role(report, client.standby(name))
+
+
+def _show_role(report: Report | None, volume: model.Volume) -> None:
+    if report is None:
+        return print_json(model.to_json(volume))
+    state = "" if volume.state == volume.role else f", {volume.state}"
+    report.line(f"Volume {volume.name}: {describe_role(volume)}{state}.")
 
 
 @command(NAME, examples="iraid stop v0")

@@ -116,6 +116,12 @@ def wait_for(client: Client, name: str, look: Look, quiet: bool = False, seconds
 
 
 def _check_running(volume: model.Volume) -> None:
+    if volume.state == "standby":
+        raise IraidError(
+            f"volume {volume.name} is on standby on this gateway",
+            f"ask the gateway that serves it, or make it this one: iraid activate {volume.name}",
+            kind="busy",
+        )
     if volume.state in ("failed", "stopped", "stopping"):
         raise IraidError(
             f"volume {volume.name} is {volume.state}: {volume.reason or 'the reason is not known'}",

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 from iraid.control import model
-from iraid.control.units import format_size, percent_done
+from iraid.control.units import format_size, local_time, percent_done
 from iraid.control.wording import describe, describe_replay
 from iraid.watch.verdict import Verdict
 
@@ -39,6 +39,7 @@ _VOLUME_WORDS = {
     "failed": ("failed: does not work", "red"),
     "stopping": ("stopping", "yellow"),
     "stopped": ("stopped", ""),
+    "standby": ("standby: another gateway may have it", "cyan"),
 }
 _MEMBER_WORDS = {
     "in sync": ("in sync", "green"),
@@ -49,6 +50,18 @@ _MEMBER_WORDS = {
     "spare": ("spare", "cyan"),
     "unknown": ("unknown", "yellow"),
 }
+
+
+def describe_role(volume: model.Volume) -> str:
+    """Of one that runs nowhere here, nothing."""
+    if volume.role is None:
+        return ""
+    since = (
+        f" since {local_time(volume.role_since_ms).isoformat(' ', 'seconds')}"
+        if volume.role_since_ms is not None
+        else ""
+    )
+    return f"{volume.role} on this gateway{since}"
 
 
 @dataclass(frozen=True)
@@ -252,6 +265,7 @@ class Report:
             ("Volume", volume.name),
             ("State", _state(volume.state)),
             ("Why", volume.reason),
+            ("Role", describe_role(volume)),
             ("Level", level),
             ("Size", _size(volume.size_bytes)),
             (

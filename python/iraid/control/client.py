@@ -101,6 +101,13 @@ class Client:
         parameters = {"name": name, "force": force, "take_over": take_over, "wait_seconds": wait_seconds}
         return self._ask(model.Volume, "volume.start", parameters, wait_seconds + LONG_SECONDS)
 
+    def activate(self, name: str, force: bool, take_over: bool, wait_seconds: int) -> model.Volume:
+        parameters = {"name": name, "force": force, "take_over": take_over, "wait_seconds": wait_seconds}
+        return self._ask(model.Volume, "volume.activate", parameters, wait_seconds + LONG_SECONDS)
+
+    def standby(self, name: str) -> model.Volume:
+        return self._ask(model.Volume, "volume.standby", {"name": name}, LONG_SECONDS)
+
     def grow(self, name: str) -> model.Grown:
         return self._ask(model.Grown, "volume.grow", {"name": name}, LONG_SECONDS)
 

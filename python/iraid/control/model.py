@@ -348,6 +348,8 @@ class Volume:
     state: str
     uuid: str = ""
     reason: str | None = None
+    role: str | None = None  # active, standby, fenced; none: it does not run here
+    role_since_ms: int | None = None  # since 1970-01-01 UTC
     level: int | None = None
     chunk_bytes: int = 0
     block_bytes: int = 0

@@ -32,7 +32,8 @@ from iraid.watch.verdict import expendable
 
 from .gather import SEVERITIES, Gatherer, Snapshot, VolumeView, redundancy
 
-VOLUME_STATES = ("active", "degraded", "assembling", "suspended", "failed", "stopping", "stopped")
+VOLUME_ROLES = ("active", "standby", "fenced")
+VOLUME_STATES = ("active", "degraded", "assembling", "suspended", "failed", "stopping", "stopped", "standby")
 MEMBER_STATES = ("in sync", "rebuilding", "out of date", "faulty", "missing", "spare", "unknown")
 WORKS = ("resync", "rebuild", "scrub")
 
@@ -87,6 +88,8 @@ METRICS: tuple[Definition, ...] = (
     _define("volume_up", "gauge", "volume", "1: the volume answered; 0: only its name and state are known."),
     _define("volume_info", "info", "volume", "What a volume is: uuid, level, level_name."),
     _define("volume_state", "gauge", "volume state", "1 for its state, 0 for all others."),
+    _define("volume_role", "gauge", "volume role", "1 for its role on this gateway, 0 for all others."),
+    _define("volume_role_since_seconds", "gauge", "volume", "When it got that role (Unix time)."),
     _define(
         "volume_redundancy", "gauge", "volume", "Any so many members may still be lost; only while active or degraded."
     ),
@@ -315,6 +318,10 @@ def _add_volume(values: Values, view: VolumeView) -> None:
     volume, labels = view.status, [view.status.name]
     values.add("volume_up", labels, float(view.answered))
     values.one_of("volume_state", labels, VOLUME_STATES, volume.state)
+    if volume.role is not None:
+        values.one_of("volume_role", labels, VOLUME_ROLES, volume.role)
+    if volume.role_since_ms is not None:
+        values.add("volume_role_since_seconds", labels, volume.role_since_ms / 1000)
     level = "" if volume.level is None else str(volume.level)
     values.add("volume_info", labels, {"uuid": volume.uuid, "level": level, "level_name": volume.level_name})
     bears = redundancy(volume)

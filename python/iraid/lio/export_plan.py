@@ -128,6 +128,7 @@ def check_exportable(volume: Volume) -> None:
         "stopped": f"start it first: iraid start {volume.name}",
         "assembling": f"wait until its members are there: iraid start {volume.name} --wait",
         "suspended": f"bring its members back first: iraid status {volume.name}",
+        "standby": f"activate it first: iraid activate {volume.name}",
         "failed": f"see which members it lacks: iraid status {volume.name}",
     }.get(volume.state, f"see iraid status {volume.name}")
     raise IraidError(

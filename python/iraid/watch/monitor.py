@@ -247,7 +247,7 @@ class Monitor:
         for one in found:
             if one.word == "WAITING" and one.name not in self.waiting and not only:
                 continue  # it may have just been started
-            if one.word in ("OK", "WORK", "STOPPED"):
+            if one.word in ("OK", "WORK", "STOPPED", "STANDBY"):
                 self._fine(one)
             elif one.name not in self.state.told:
                 self.state.told.append(one.name)

@@ -28,6 +28,7 @@ _STYLES = {
     "faulty": "red",
     "missing": "red",
     "stopped": "dim",
+    "standby": "dim",
     "spare": "dim",
 }
 

@@ -12,13 +12,13 @@ from iraid.control.wording import describe, describe_replay
 # Exit status of `iraid status --health`: the worst of all volumes.
 GOOD, ATTENTION, FAILED = 0, 1, 2
 
-_STYLES = {"OK": "green", "STOPPED": "", "WORK": "cyan", "FAILED": "red", "SUSPENDED": "red"}
+_STYLES = {"OK": "green", "STOPPED": "", "STANDBY": "", "WORK": "cyan", "FAILED": "red", "SUSPENDED": "red"}
 
 
 @dataclass
 class Verdict:
     name: str
-    word: str  # OK, STOPPED, WORK, WAITING, ATTENTION, DEGRADED, SUSPENDED, FAILED
+    word: str  # OK, STOPPED, STANDBY, WORK, WAITING, ATTENTION, DEGRADED, SUSPENDED, FAILED
     grade: int  # GOOD, ATTENTION or FAILED
     text: str
     remedies: list[str] = field(default_factory=list)  # the first is the first to be done
@@ -33,6 +33,14 @@ def judge(volume: model.Volume, shared_spares: int = 0) -> Verdict:
     """shared_spares: of the gateway, for all volumes."""
     if volume.state in ("stopped", "stopping"):
         return _stopped(volume)
+    if volume.state == "standby":
+        return Verdict(
+            volume.name,
+            "STANDBY",
+            GOOD,
+            volume.reason or "it is on standby on this gateway",
+            [f"iraid activate {volume.name}"],
+        )
     if volume.state == "failed":
         # Only of one whose file has a fault no members are known.
         see = "iraid events" if volume.members else "iraid config check"

@@ -10,6 +10,7 @@ const SPANS_MS = [5, 15, 30, 60].map((minutes) => minutes * 60000);
 const STATES = {	/* of volumes: how it is shown, and the words beside it */
 	"active": ["good", "✓"], "degraded": ["warn", "▲"], "assembling": ["warn", "…"],
 	"suspended": ["bad", "‖"], "failed": ["bad", "✕"], "stopping": ["idle", "…"], "stopped": ["idle", "■"],
+	"standby": ["idle", "◐"],
 };
 const MEMBER_STATES = {
 	"in sync": ["good", "✓"], "rebuilding": ["warn", "↻"], "out of date": ["warn", "▲"],

@@ -115,6 +115,52 @@ def test_start_sends_how_to_wait(iraid, options, expected):
     assert (done.status, done.calls) == (0, [("volume.start", {"name": "v0", **expected})])
 
 
+def on_standby(**more):
+    reason = "it is on standby on this gateway, and iraid activate makes it active"
+    unknown = {"level": None, "chunk_bytes": None, "block_bytes": None, "size_bytes": None}
+    return volume() | {"state": "standby", "role": "standby", "reason": reason, "members": []} | unknown | more
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ((), {"force": False, "take_over": False, "wait_seconds": 20}),
+        (("--take-over", "--timeout", "60"), {"force": False, "take_over": True, "wait_seconds": 60}),
+        (("--force", "--yes"), {"force": True, "take_over": False, "wait_seconds": 20}),
+    ],
+)
+def test_activate_sends_how_and_says_the_role(iraid, options, expected):
+    done = iraid({"volume.activate": volume()}, "activate", "v0", *options)
+    assert (done.status, done.calls) == (0, [("volume.activate", {"name": "v0", **expected})])
+    assert "v0: active on this gateway since 2023-11-1" in done.out
+
+
+def test_activate_by_force_asks_first(iraid):
+    done = iraid({"volume.activate": volume()}, "activate", "v0", "--force")
+    assert (done.status, done.calls) == (2, []) and "LOST" in done.err
+
+
+def test_standby_says_since_when_also_as_json(iraid):
+    done = iraid({"volume.standby": on_standby()}, "standby", "v0")
+    assert (done.status, done.calls) == (0, [("volume.standby", {"name": "v0"})])
+    assert "v0: standby on this gateway since 2023-11-1" in done.out
+    shown = iraid({"volume.standby": on_standby()}, "standby", "v0", "--json").json()
+    assert (shown["role"], shown["role_since_ms"]) == ("standby", 1700000000000)
+
+
+def test_a_start_of_what_is_on_standby_names_the_command_that_changes_it(iraid):
+    done = iraid({"volume.start": on_standby()}, "start", "v0", "--take-over")
+    assert done.status == 1 and "on standby" in done.err and "remedy: iraid activate v0 --take-over" in done.err
+
+
+def test_standby_is_no_trouble(iraid):
+    answers = {"volume.list": {"volumes": [on_standby()]}, "volume.status": on_standby(), "pool.list": {"spares": []}}
+    done = iraid(answers, "status", "--health")
+    assert done.status == 0 and "STANDBY" in done.out and "iraid activate v0" in done.out
+    assert "standby on this gateway since" in iraid(answers, "status", "v0").out
+    assert "standby" in iraid(answers, "list").out
+
+
 def test_stop_discover_examine_send_their_parameters(iraid):
     assert iraid({"volume.stop": {}}, "stop", "v0").calls == [("volume.stop", {"name": "v0"})]
     found = iraid({"discover": {"targets": []}}, "discover", "10.0.0.1", "--initiator", TARGET_IQN)
@@ -248,6 +294,8 @@ VOLUME_KEYS = [
     "state",
     "uuid",
     "reason",
+    "role",
+    "role_since_ms",
     "level",
     "chunk_bytes",
     "block_bytes",
