@@ -154,7 +154,7 @@ def test_take_over_fences_the_first_gateway(gateway: Gateway, other: Gateway, re
         assert failures == 30
         with pytest.raises(nbd.Error):
             handle.flush()
-        status = volume.wait_status(lambda status: status["state"] == "failed", "it to see the fence")
+        status = volume.wait_status(lambda status: status["state"] == "standby", "it to see the fence")
         assert "another gateway" in status["reason"]
         owner = reader.superblocks()[0].owner
         assert "iraid-engine" in owner and "nbdkit" not in owner
