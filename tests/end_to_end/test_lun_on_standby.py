@@ -1,0 +1,55 @@
+"""A LUN whose volume is another gateway's turn: there, named and sized, and NOT READY; also after the runner's end."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from disk_bytes import get, put
+
+from iraid_dev.stack.gateway import iraid
+from iraid_dev.stack.tools import attempt, run, wait_for
+
+NOT_READY, UNIT_ATTENTION = 2, 6  # exit statuses of sg3-utils
+KIB, MIB = 1 << 10, 1 << 20
+TEST_UNIT_READY, READ_10 = "00 00 00 00 00 00", "28 00 00 00 00 00 00 00 08 00"
+FLUSH, START = "35 00 00 00 00 00 00 00 00 00", "1b 00 00 00 01 00"
+
+
+def raw(disk: str, cdb: str, *options: str) -> tuple[int, str]:
+    return attempt("sg_raw", "--cmdset=1", "-t", "20", *options, disk, *cdb.split())
+
+
+def hear_of_the_change(disk: str) -> None:
+    status, text = raw(disk, TEST_UNIT_READY)
+    assert status == UNIT_ATTENTION and "symmetric access state changed" in text, (status, text)
+
+
+def is_on_standby(disk: str) -> None:
+    for cdb, options in ((TEST_UNIT_READY, ()), (READ_10, ("-r", "4096")), (FLUSH, ()), (START, ())):
+        status, text = raw(disk, cdb, *options)
+        assert status == NOT_READY and "standby" in text.lower(), (cdb, status, text)
+
+
+@pytest.mark.timeout(600)
+def test_a_lun_on_standby_stays_and_is_not_ready_until_its_volume_is_active(gateway, lio_members):
+    volume = gateway.create(5, lio_members(3, size_bytes=64 << 20))
+    disk = volume.login().path
+    content = os.urandom(256 * KIB)
+    put(disk, content, 0)
+    name, size = run("sg_inq", "--page=0x83", disk), run("sg_readcap", "--long", disk)
+    iraid("standby", volume.name)
+    hear_of_the_change(disk)
+    is_on_standby(disk)
+    assert run("sg_inq", "--page=0x83", disk) == name
+    assert run("sg_readcap", "--long", disk) == size
+    gateway.runner.kill()
+    gateway.runner.start()
+    wait_for(lambda: volume.status()["role"] == "standby", "the runner to have the volume")
+    wait_for(lambda: raw(disk, TEST_UNIT_READY)[0] == NOT_READY, "the LUN to be back")
+    is_on_standby(disk)
+    iraid("activate", volume.name)
+    hear_of_the_change(disk)
+    assert get(disk, len(content), 0) == content
+    put(disk, content[::-1], MIB)
+    assert get(disk, len(content), MIB) == content[::-1]
