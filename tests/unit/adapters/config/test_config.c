@@ -727,14 +727,21 @@ test_its_files_on_another_machine_are_another_gateway(void **state)
 }
 
 static void
-test_a_level_is_kept_by_volume_and_forgotten_with_it(void **state)
+test_level_and_standby_are_kept_by_volume_and_forgotten_with_it(void **state)
 {
 	const uint8_t a[16] = { 1 };
+	uint64_t since_ms;
 
 	assert_int_equal(level_recall(a), -1);
 	assert_int_equal(level_record(a, 5), 0);
 	assert_int_equal(level_recall(a), 5);
+	assert_int_equal(standby_recall(a, &since_ms), -ENOENT);
+	assert_int_equal(standby_forget(a), 0);
+	assert_int_equal(standby_record(a, 1700000000000), 0);
+	assert_int_equal(standby_recall(a, &since_ms), 0);
+	assert_int_equal(since_ms, 1700000000000);
 	assert_int_equal(volume_forget(a), 0);
+	assert_int_equal(standby_recall(a, &since_ms), -ENOENT);
 	assert_int_equal(level_recall(a), -1);
 }
 
@@ -790,7 +797,7 @@ main(void)
 		SCRATCH_TEST(test_a_fault_in_its_file_does_not_free_a_volumes_members),
 		SCRATCH_TEST(test_the_gateway_keeps_its_id),
 		SCRATCH_TEST(test_its_files_on_another_machine_are_another_gateway),
-		SCRATCH_TEST(test_a_level_is_kept_by_volume_and_forgotten_with_it),
+		SCRATCH_TEST(test_level_and_standby_are_kept_by_volume_and_forgotten_with_it),
 		SCRATCH_TEST(test_a_file_is_replaced_whole_or_created_once),
 	};
 
