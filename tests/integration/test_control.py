@@ -218,6 +218,7 @@ def test_who_waits_for_a_volume_and_goes_gives_its_connection_back(gateway, make
             connection = stack.enter_context(Connection(gateway.socket))
             connection.send(request("volume.start", name="v0", wait_seconds=600))
     wait_until(lambda: all_answer(gateway, CONNECTIONS_MAX), "room for all connections")
+    wait_until(lambda: answers(gateway), "the end of these")
     assert call(gateway.socket, "volume.status", name="v0")["state"] == "assembling"  # it goes on
 
 

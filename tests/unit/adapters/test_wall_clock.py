@@ -27,6 +27,7 @@ KNOWN = {
     "adapters/rpc/create.c": (1, "created_s of a volume's superblocks, which is shown only"),
     "adapters/rpc/stats.c": (1, "time_ms of the figures, which is shown only"),
     "adapters/volume/driver.c": (1, "started_ms of the figures, which is shown only"),
+    "adapters/volume/role.c": (2, "since when the role is as it is, which is shown only"),
 }
 
 

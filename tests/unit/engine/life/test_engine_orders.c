@@ -256,7 +256,7 @@ static void
 test_states_events_and_steps_have_words_of_their_own(void **state)
 {
 	(void)state;
-	check_words(state_word, VOLUME_STOPPED + 1);
+	check_words(state_word, VOLUME_STANDBY + 1);
 	check_words(event_word, EVENT_STATE_FOLDER + 1);
 	check_words(step_word, STEPS);
 	assert_string_equal(state_word(VOLUME_DEGRADED), "degraded");
