@@ -266,11 +266,11 @@ def test_replace_goes_on_after_a_crash_of_the_gateway(gateway: Gateway, farm: Ta
         volume.wait_status(lambda s: s["rebuild"]["done_rows"] > s["rebuild"]["total_rows"] * 3 // 4 > 0, "most of it")
         volume.kill()
     assert set(gateway.configuration("v0")["members"]) == {farm.member(n) for n in (0, 1, 2, 3, 4)}
-    gateway.configure("v0", sync_rate_max_bytes=1 << 30)
     with gateway.serve("v0") as volume:  # by itself, from where it was
-        handle = volume.connect()
-        status = volume.status()["rebuild"]
-        assert 0 < status["total_rows"] <= reader.truth.rows * 3 // 4, status
+        iraid, handle = Command(gateway, volume), volume.connect()
+        status = volume.wait_status(lambda s: s["rebuild"]["total_rows"], "the copying to go on")["rebuild"]
+        assert status["total_rows"] <= reader.truth.rows * 3 // 4, status
+        iraid.must("set", "v0", "--rate-max", "1G")
         wait_configured(gateway, {farm.member(n) for n in (0, 2, 3, 4)})
         assert volume.status()["state"] == "active"
         lose(volume, farm, 2)
