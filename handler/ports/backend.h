@@ -85,6 +85,14 @@ struct backend_identity { /* of an opened session */
 	bool fua;
 	/* holds a SCSI-3 reservation (the target knows them and a key was given) */
 	bool reservation;
+	/* Who had the member before us is proven gone from it: it holds our reservation, which bars
+	 * reads and writes of all who are not registered, it knows no key but ours, and all this was
+	 * so after the fence.  Also where nobody had it.  False where it can't be known: without
+	 * reservations; where a key stays that we have no permission to preempt.
+	 */
+	bool taken;
+	/* the last key, not ours, that this adapter preempted on it since its creation; 0: none */
+	uint64_t predecessor_key;
 	/* The device can show that it did not lose power, nor its volatile cache, since the session
 	 * that was opened before this one.  Never true on the strength of hope: false where that
 	 * can't be known.
@@ -134,6 +142,12 @@ struct backend {
 	const struct backend_events *events; /* set by the engine before open() */
 	void *events_owner;
 	int paths; /* ways to the member that open() takes in turn; 0 counts as 1 */
+	/* Set by the engine, at any time; 0: none.  The key of the gateway that this one has taken
+	 * the volume from: open() preempts it, without another permission, until a session was
+	 * opened as `taken`.  Who has that key on it later took it from us: -EBUSY, as for any
+	 * other key.  An engine that has lost its volume takes it back (0).
+	 */
+	uint64_t predecessor_key;
 	/* How often the device said that a write failed which it had acknowledged, whatever it says
 	 * of a cache; a flush that failed says so.  The adapter ends an open session for it, and
 	 * counts before closed() or opened().

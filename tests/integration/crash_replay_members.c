@@ -239,6 +239,7 @@ open_session(struct members *all, struct member *member)
 		.write_cache = true,
 		.fua = true,
 		.reservation = true, /* so nobody else can have it */
+		.taken = true,
 		.transfer_bytes_max = 1u << 20,
 	};
 

@@ -567,8 +567,11 @@ reserve(struct fake_member *member)
 	member->preempted = false;
 	if (!device->reservations || device->foreign != NULL)
 		return;
-	if (held_by_another(member) && other != NULL && !device->preempts_nothing)
-		preempt(other);
+	if (held_by_another(member)) {
+		member->predecessor = device->holder;
+		if (other != NULL && !device->preempts_nothing)
+			preempt(other);
+	}
 	device->holder = member->gateway;
 	member->may_take = false;
 }
@@ -622,12 +625,15 @@ report_opened(struct fake_member *member)
 			       member->device->holder == member->gateway) &&
 			      fake_random(member->random) % 3 != 0,
 		.reservation = member->device->reservations,
+		.taken = member->device->reservations,
 		.transfer_bytes_max = 1u << 20,
 		.zero_bytes_max = member->device->zeros_sent ? 0 : 1u << 20,
 	};
 
 	member->told_cache = identity.write_cache;
 	reserve(member);
+	member->was_taken |= identity.taken;
+	identity.predecessor_key = member->predecessor;
 	member->device->cache_kept = true;
 	member->device->had_cache |= member->device->disk.write_cache;
 
@@ -645,6 +651,14 @@ static bool
 is_silent_device(const struct fake_member *member)
 {
 	return member->device->hung || member->device->cut_off;
+}
+
+/* Its gateway's number stands for a key. */
+static bool
+may_preempt(const struct fake_member *member)
+{
+	return member->may_take ||
+	       (!member->was_taken && member->backend.predecessor_key == member->device->holder);
 }
 
 static void
@@ -667,7 +681,7 @@ session_event(struct event *event)
 	} else if (member->device->taken) {
 		member->device->taken_told = true;
 		report_closed(member, -EBUSY, "in use by another gateway");
-	} else if (held_by_another(member) && !member->may_take) {
+	} else if (held_by_another(member) && !may_preempt(member)) {
 		report_closed(member, -EBUSY,
 			      "in use by another gateway, which holds its reservation");
 	} else if (member->device->conflicts && member->device->conflicts_at_login) {

@@ -68,10 +68,12 @@ struct fake_member {
 	uint64_t command_us_max;
 	/* an adapter that sends again at the deadline, without dropping the session */
 	bool reissues;
-	bool away;	      /* this gateway has no way to it, others may */
-	unsigned int gateway; /* whose it is: number, not 0 */
-	bool may_take;	      /* another's reservation, at the next log-in */
-	bool told_cache;      /* its last log-in said that the device has a cache */
+	bool away;		  /* this gateway has no way to it, others may */
+	unsigned int gateway;	  /* whose it is: number, not 0 */
+	bool may_take;		  /* another's reservation, at the next log-in */
+	bool was_taken;		  /* a session was opened as taken */
+	unsigned int predecessor; /* of whom the reservation was last preempted; 0: nobody */
+	bool told_cache;	  /* its last log-in said that the device has a cache */
 	/* A write arrived in the device's cache by this session. */
 	void (*wrote)(void *owner, struct fake_member *device, uint64_t offset_bytes,
 		      uint32_t length_bytes);

@@ -503,6 +503,9 @@ start_engine(struct sim *sim, const struct engine_options *options)
 
 		session->gateway = sim_gateway_number(options);
 		session->may_take = options->take_over_ms != 0;
+		session->was_taken = false; /* its adapter is new, too */
+		session->predecessor = 0;
+		session->backend.predecessor_key = 0;
 		session->away = false;
 		session->wrote = oracle_member_wrote;
 		/* an engine asks what came after it only */
