@@ -63,7 +63,7 @@ def value(found, name, **labels) -> float | None:
 
 
 def test_the_documentation_lists_the_metrics_that_there_are():
-    rows = re.findall(r"^\| `(iraid_\w+)` \| (\w+) \| ([^|]*) \|", MONITORING.read_text(), re.MULTILINE)
+    rows = re.findall(r"^    (iraid_\w+) +(\w+) +([\w,-]+)", MONITORING.read_text(), re.MULTILINE)
     documented = [(name, kind, tuple(re.findall(r"\w+", labels))) for name, kind, labels in rows]
     assert documented == [(one.name, one.kind, one.labels) for one in metrics.METRICS]
 
