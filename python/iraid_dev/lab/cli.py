@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +15,7 @@ from .supervise import Ended, Guest
 if TYPE_CHECKING:
     from .host import Host
     from .qemu import Qemu
+    from .several import Several
     from .uml import Uml
 
 EXIT_TIME = 124  # as timeout(1)
@@ -27,6 +29,7 @@ examples:
   scripts/lab tests/end_to_end -k identity
   scripts/lab --systemd --persist /var/tmp/disk.img -- systemctl is-active tcmu-runner
   scripts/lab --systemd --root "$(scripts/clean-debian)" -- cat /etc/debian_version
+  scripts/lab --machines a,b -- ping -c 1 10.77.1.11
 """
 
 
@@ -45,7 +48,7 @@ def _parse(words: list[str]) -> Options:
         default="uml",
         help="user-mode Linux (default); QEMU with Debian's own kernel; this machine's kernel",
     )
-    add("--memory", default="4G", metavar="SIZE", help="the guest's memory (default 4G)")
+    add("--memory", metavar="SIZE", help="the guest's memory (default 4G; 1G for each of --machines)")
     add("--cpus", type=int, default=2, metavar="N", help="QEMU's processors (default 2)")
     add("--timeout", type=int, default=1800, metavar="SECONDS", help="time limit of the run (default 1800)")
     add(
@@ -95,6 +98,13 @@ def _parse(words: list[str]) -> Options:
         metavar="NAME[=VALUE]",
         help="pass a variable; LANG, LC_*, TERM, TZ, CI, IRAID_*, PYTEST_* and HYPOTHESIS_* are always passed",
     )
+    add(
+        "--machines",
+        default="",
+        metavar="A,B,...",
+        help="boot so many machines, joined by networks, and run the command on this one, beside them (UML only); "
+        "python/iraid_dev/lab/machines.py is how it speaks to them",
+    )
     add("command", nargs=argparse.REMAINDER, metavar="COMMAND")
     given = parser.parse_args(words)
     command = given.command[1:] if given.command[:1] == ["--"] else given.command
@@ -104,8 +114,14 @@ def _parse(words: list[str]) -> Options:
         parser.error(f"--timeout {given.timeout} is not a time; give seconds above 0")
     if given.off_timeout < 1:
         parser.error(f"--off-timeout {given.off_timeout} is not a time; give seconds above 0")
-    if given.kernel != "uml" and (given.systemd or given.persist or given.root):
-        parser.error(f"--systemd, --persist and --root work with --kernel uml only, not {given.kernel}")
+    if given.kernel != "uml" and (given.systemd or given.persist or given.root or given.machines):
+        parser.error(f"--systemd, --persist, --root and --machines work with --kernel uml only, not {given.kernel}")
+    machines = given.machines.split(",") if given.machines else []
+    for name in machines:
+        if not re.fullmatch("[a-z][a-z0-9]{0,3}", name) or machines.count(name) > 1:
+            parser.error(f"--machines {given.machines}: '{name}' must be one to four letters and digits, and once only")
+    if machines and (given.persist or given.power_cut):
+        parser.error("--persist and --power-cut are for one machine; those of --machines have a disk each, and kill()")
     if given.root and not (given.root / "bin/bash").exists():
         parser.error(f"--root {given.root} is no system: it has no bin/bash; scripts/clean-debian makes one")
     if given.show and not given.root:
@@ -124,7 +140,7 @@ def _parse(words: list[str]) -> Options:
     return Options(
         command,
         given.kernel,
-        given.memory,
+        given.memory or ("1G" if machines else "4G"),
         given.cpus,
         given.timeout,
         given.off_timeout,
@@ -138,10 +154,15 @@ def _parse(words: list[str]) -> Options:
         environment,
         given.root.resolve() if given.root else None,
         shown,
+        machines,
     )
 
 
-def _kernel(name: str) -> Uml | Qemu | Host:
+def _kernel(name: str, machines: list[str]) -> Uml | Qemu | Host | Several:
+    if machines:
+        from .several import Several
+
+        return Several()
     if name == "uml":
         from .uml import Uml
 
@@ -197,7 +218,7 @@ def _judge(ended: Ended, run: RunDirectory, options: Options) -> int:
 def main(words: list[str]) -> int:
     options = _parse(words)
     try:
-        kernel = _kernel(options.kernel)
+        kernel = _kernel(options.kernel, options.machines)
         kernel.check(options)
         run = RunDirectory(options)
     except LabError as error:

@@ -7,6 +7,7 @@ DIR/log/          the guest's /var/log (tcmu-runner.log, ...), written while it 
 DIR/after/        state of a failed run: processes, configfs, sessions, stuck tasks
 DIR/exit-status   the command's, written by the guest when it ends
 DIR/off-seconds   from then until the guest was off; absent when it had to be killed
+DIR/MACHINE/      with --machines: the same of each machine, and its disk as MACHINE.img beside it
 """
 
 from __future__ import annotations
@@ -35,6 +36,16 @@ class LabError(Exception):
 
 
 @dataclass(frozen=True)
+class Nic:
+    """A network card of a machine, as its kernel and its system are told."""
+
+    name: str  # in the machine
+    address: str
+    far_end: str  # the interface of this machine that is its other end
+    mac: str
+
+
+@dataclass(frozen=True)
 class Options:
     command: list[str]
     kernel: str = "uml"
@@ -52,6 +63,10 @@ class Options:
     environment: dict[str, str] = field(default_factory=dict)
     root: Path | None = None
     shown: list[Path] = field(default_factory=list)
+    machines: list[str] = field(default_factory=list)
+    name: str = "lab"
+    nics: list[Nic] = field(default_factory=list)
+    hosts: dict[str, str] = field(default_factory=dict)
 
     def working_directory(self) -> str:
         """The caller's, where the guest has it: another system has what is shared or shown to it."""
@@ -101,7 +116,10 @@ class RunDirectory:
             "LAB_STATE": self.path,
             "LAB_GUEST": GUEST,
             "LAB_KERNEL": options.kernel,
-            "LAB_INITIATOR": INITIATOR,
+            "LAB_INITIATOR": INITIATOR if options.name == "lab" else f"{INITIATOR}-{options.name}",
+            "LAB_NAME": options.name,
+            "LAB_NICS": "\n".join(f"{nic.name} {nic.address}" for nic in options.nics),
+            "LAB_HOSTS": "\n".join(f"{address} {name}" for name, address in options.hosts.items()),
             "LAB_PERSIST": "1" if options.persist else "",
             "LAB_SYSTEMD": "1" if options.systemd else "",
             "LAB_POWER_CUT": "1" if options.power_cut else "",
@@ -120,11 +138,12 @@ class RunDirectory:
             for name, value in os.environ.items()
             if name in PASSED_NAMES or name.startswith(PASSED_PREFIXES)
         }
-        passed |= {
-            "HOME": "/root",
-            "IRAID_LAB": self.options.kernel,
-            "IRAID_LAB_STATE": str(self.path),
-        } | self.options.environment
+        passed["IRAID_LAB_STATE"] = str(self.path)
+        if self.options.machines:  # the command runs on this machine, beside them
+            passed |= {"HOME": os.environ.get("HOME", "/root"), "IRAID_LAB_MACHINES": ",".join(self.options.machines)}
+        else:
+            passed |= {"HOME": "/root", "IRAID_LAB": self.options.kernel}
+        passed |= self.options.environment
         lines = ["#!/bin/bash"]
         lines += [f"export {name}={shlex.quote(value)}" for name, value in passed.items()]
         lines += [

@@ -59,6 +59,10 @@ def _processes() -> list[int]:
     return [int(name) for name in os.listdir("/proc") if name.isdigit()]
 
 
+def lives(pid: int) -> bool:
+    return _session_of(pid) != -1
+
+
 def _session_of(pid: int) -> int:
     """The session of a living process, else -1."""
     try:
