@@ -150,6 +150,8 @@ def volume(name: str = "v0", **changes: Any) -> dict[str, Any]:
         "reason": "",
         "role": "active",
         "role_since_ms": 1700000000000,
+        "role_changes": 0,
+        "role_changes_hour": 0,
         "level": 5,
         "chunk_bytes": 65536,
         "block_bytes": 512,

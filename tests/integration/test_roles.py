@@ -13,7 +13,9 @@ from typing import Any
 
 import nbd
 import pytest
+from fake_target import FakeTarget, Reply, Reservations
 
+from iraid.control.client import Client
 from iraid_dev.stack.farm import TargetFarm
 from iraid_dev.stack.private_gateway import Gateway, Ran, Served, wait_until
 from iraid_dev.stack.reader import VolumeReader
@@ -303,3 +305,76 @@ def test_the_fenced_gateway_goes_to_standby_and_its_late_writes_go_nowhere(
     assert reader.wrong_rows() == []
     first.must("activate", "v0")
     assert first.disk().pread(8 * MIB, 0) == fresh
+
+
+def holder_of(node: Node) -> dict[str, Any]:
+    return node.must("status", "v0", "--json").json["holder"]
+
+
+def test_standby_says_which_gateway_has_the_volume(nodes: tuple[Node, Node], farm: TargetFarm) -> None:
+    """By the members' reservations: nobody else knows, and they may change while nobody looks."""
+    first, second = nodes
+    assert holder_of(first) is None  # it runs here, and nobody is asked
+    key = second.must("status", "v0", "--json").json["holder"]["members"][0]["key"]
+    assert len(key) == 16 and key != holder_of(second)["own_key"]
+    assert f"the gateway with key {key}, say 3 of 3 members" in second.must("status", "v0").out
+    second.must("activate", "v0", "--take-over")
+    first.wait_role("standby")
+    seen = holder_of(first)
+    assert seen["own_key"] == key and {one["key"] for one in seen["members"]} == {holder_of_key(second)}
+    second.must("standby", "v0")
+    assert {one["key"] for one in holder_of(first)["members"]} == {None}
+    assert "Active on" in first.must("status", "v0").out and "nobody, say 3 of 3" in first.must("status", "v0").out
+    farm.kill(0)
+    assert "nobody, say 2 of 3" in first.must("status", "v0").out
+    for number in (1, 2):
+        farm.kill(number)
+    assert "unknown: no member could be asked (" in first.must("status", "v0").out
+    # What is asked for many volumes at once waits for no target.
+    assert "holder" not in first.must("status", "--json").json["volumes"][0]
+
+
+def holder_of_key(node: Node) -> str:
+    """Of one that has the volume.  It asks nobody: LIO tells a reset to one session of each name only."""
+    assert node.served is not None
+    seen = Client(node.served.control).holder("v0")
+    assert seen.members == []
+    return seen.own_key
+
+
+def test_who_only_asks_registers_nothing_and_waits_for_nobody(nodes: tuple[Node, Node]) -> None:
+    _, second = nodes
+    assert second.served is not None
+    with FakeTarget() as held, FakeTarget() as silent, FakeTarget() as without:
+        reservations = Reservations()
+        reservations.holder = bytes(range(8))
+        held.rules.append(reservations)
+        silent.rules.append(lambda command: threading.Event().wait() or Reply())
+        second.served.stop()
+        second.gateway.configure("v0", members=[silent.member, held.member, without.member])
+        second.handle = None
+        second.begin()
+        members = holder_of(second)["members"]
+        assert [one["key"] for one in members] == [None, "0001020304050607", None]
+        assert "no answer within" in members[0]["error"] and members[1]["error"] is None
+        assert "READ RESERVATION" in members[2]["error"]
+        for target in (held, silent, without):
+            assert {command.opcode for command in target.commands} == {0x5E}, target.commands
+
+
+def test_turns_are_counted(nodes: tuple[Node, Node]) -> None:
+    first, second = nodes
+    assert (first.status()["role_changes"], second.status()["role_changes"]) == (0, 0)
+    for giver, taker in ((first, second), (second, first)):
+        giver.must("standby", "v0")
+        taker.must("activate", "v0")
+    for node in nodes:
+        status = node.status()
+        assert (status["role_changes"], status["role_changes_hour"]) == (2, 2)
+    second.must("activate", "v0", "--take-over")
+    # Fenced off, and then on standby: it lost its turn once.
+    assert first.wait_role("standby")["role_changes"] == 3
+    assert "3 changes in the last hour" in first.must("status", "v0").out
+    assert " standby " in first.must("list").out and "ROLE" in first.must("list").out
+    look = first.must("top", "v0", "--json", "--count", "1", "--interval", "0.1").json["volumes"][0]
+    assert (look["role"], look["role_changes_hour"]) == ("standby", 3)

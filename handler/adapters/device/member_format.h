@@ -70,6 +70,10 @@ member_mark_spare(struct member_work *member, const uint8_t volume_uuid[16], str
  */
 bool admin_clear_own(struct admin_session *session, uint64_t key, struct fault *fault);
 
+/* Who has it reserved: *key, 0 for nobody.  It registers nothing, and asks for nothing else. */
+bool device_holder(const struct device_address *device, const struct iscsi_credentials *credentials,
+		   uint32_t timeout_ms, uint64_t *key, struct fault *fault);
+
 /* Zero both superblock copies (or marks). */
 bool member_wipe(struct admin_session *session, struct fault *fault);
 /* those formatted; undo, errors are logged */

@@ -1,9 +1,11 @@
-/* device/reservation.c - what this gateway left reserved on a LUN that none of its volumes has any
- * more: a session that broke could not give it back, and it would keep the gateway itself from
- * using the LUN again.
+/* device/reservation.c - who has a LUN reserved, and what this gateway left reserved on one that none
+ * of its volumes has any more: a session that broke could not give it back, and it would keep the
+ * gateway itself from using the LUN again.
  */
 #include "internal.h"
 #include "member_format.h"
+
+#include <string.h>
 
 /* *granted: the target did it.  False: the session is of no use any more. */
 static bool
@@ -39,5 +41,49 @@ admin_clear_own(struct admin_session *session, uint64_t key, struct fault *fault
 			good = ask(session, "CLEAR", &granted, fault);
 		}
 	}
+	return good;
+}
+
+/* Whoever only wants to know who has it asks nothing else: under a reservation that lets registrants
+ * in alone, most of what an inspection asks is refused.
+ */
+static bool
+connect_only(const struct device_address *device, const struct iscsi_credentials *credentials,
+	     const struct admin_bounds *bounds, struct admin_session **out, struct fault *fault)
+{
+	const struct member_address *address = &device->address;
+	bool good = admin_connect(address->portal, address->iqn, address->lun, credentials, bounds,
+				  out, fault);
+
+	for (int i = 0; i < device->more && !good && fault->code == FAULT_UNREACHABLE; i++)
+		good = admin_connect(device->more_portals[i], address->iqn, address->lun,
+				     credentials, bounds, out, fault);
+	return good;
+}
+
+bool
+device_holder(const struct device_address *device, const struct iscsi_credentials *credentials,
+	      uint32_t timeout_ms, uint64_t *key, struct fault *fault)
+{
+	const struct admin_bounds bounds = {
+		.timeout_ms = timeout_ms,
+		.end_ms = monotonic_ms() + timeout_ms,
+		.named = device,
+	};
+	struct admin_session *session;
+	char label[MEMBER_ADDRESS_MAX];
+	bool good, granted;
+
+	if (!connect_only(device, credentials, &bounds, &session, fault))
+		return false;
+	admin_start_clock(session);
+	scsi_read_reservation(&session->request);
+	good = ask(session, "READ RESERVATION", &granted, fault);
+	if (good && (!granted || !scsi_parse_reservation(&session->request, key)))
+		good = fault_set(fault, FAULT_UNFIT,
+				 "without reservations nobody can be asked who has it",
+				 "%s does not answer READ RESERVATION",
+				 admin_label(session, label));
+	admin_close(session);
 	return good;
 }

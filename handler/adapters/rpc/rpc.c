@@ -46,6 +46,7 @@ static const struct rpc_method methods[] = {
 	{ "volume.start", rpc_volume_start, { "name", "force", "take_over", "wait_seconds", NULL }, WORKS },
 	{ "volume.activate", rpc_volume_activate, { "name", "force", "take_over", "wait_seconds", NULL }, WORKS },
 	{ "volume.standby", rpc_volume_standby, { "name", NULL }, WORKS },
+	{ "volume.holder", rpc_volume_holder, { "name", NULL }, WORKS },
 	{ "volume.stop", rpc_volume_stop, { "name", NULL }, WORKS },
 	{ "volume.delete", rpc_volume_delete, { "name", "wipe", NULL }, WORKS },
 	{ "volume.grow", rpc_volume_grow, { "name", NULL }, WORKS },

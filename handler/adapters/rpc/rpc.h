@@ -55,6 +55,8 @@ rpc_volume_standby(struct rpc_context *context, json_object *params, struct faul
 json_object *rpc_volume_stop(struct rpc_context *context, json_object *params, struct fault *fault);
 json_object *
 rpc_volume_delete(struct rpc_context *context, json_object *params, struct fault *fault);
+json_object *
+rpc_volume_holder(struct rpc_context *context, json_object *params, struct fault *fault);
 json_object *rpc_volume_grow(struct rpc_context *context, json_object *params, struct fault *fault);
 json_object *rpc_volume_set(struct rpc_context *context, json_object *params, struct fault *fault);
 json_object *

@@ -307,6 +307,8 @@ put_role(json_object *object, const struct volume_view *view)
 		rpc_put_number(object, "role_since_ms", view->role_since_ms);
 	else
 		json_object_object_add(object, "role_since_ms", NULL);
+	rpc_put_number(object, "role_changes", view->role_changes);
+	rpc_put_number(object, "role_changes_hour", (uint64_t)view->role_changes_hour);
 }
 
 json_object *

@@ -524,6 +524,8 @@ view_running(struct hosted *hosted, struct volume_view *out)
 	out->config = hosted->config;
 	out->role = hosted->role;
 	out->role_since_ms = hosted->role_since_ms;
+	out->role_changes = hosted->role_changes;
+	out->role_changes_hour = volume_role_changes_hour(hosted);
 	if (hosted->want_stop && out->status.state != VOLUME_STOPPED)
 		out->status.state = VOLUME_STOPPING;
 	pthread_mutex_unlock(&hosted->lock);

@@ -17,6 +17,8 @@ enum volume_role {
 	ROLE_FENCED, /* another gateway has it; what is held here ends, and then it is standby */
 };
 
+#define ROLE_CHANGES_KEPT 64
+
 struct volume_host; /* all volumes of this process */
 struct volume;	    /* one user's hold on one of them */
 
@@ -91,6 +93,8 @@ struct volume_view {
 	bool running;
 	enum volume_role role;	     /* 0: it does not run, and would be active */
 	uint64_t role_since_ms;	     /* since 1970-01-01 UTC; 0 with role 0 */
+	uint64_t role_changes;	     /* to active and from it, since the volume was loaded */
+	int role_changes_hour;	     /* of these in the last hour, ROLE_CHANGES_KEPT at most */
 	struct volume_config config; /* as it was started; of the file if not running */
 	struct engine_status status; /* of devices that are attached, where it runs */
 	int user_count;

@@ -89,8 +89,10 @@ struct hosted {
 	bool want_stop, want_restart, ended;
 	enum volume_role role, made; /* wanted; as the thread has it, which alone changes it */
 	uint64_t role_since_ms;
-	char role_reason[256];	  /* of standby and fenced; may be empty */
-	uint64_t asked, answered; /* snapshots of status */
+	uint64_t role_changes;			     /* to active and from it */
+	uint64_t role_changed_ms[ROLE_CHANGES_KEPT]; /* the last of these; a ring */
+	char role_reason[256];			     /* of standby and fenced; may be empty */
+	uint64_t asked, answered;		     /* snapshots of status */
 	struct engine_status status;
 	struct volume_call *calls, **calls_last;
 	struct lost_accepting *accepting; /* the engine has it */
@@ -154,6 +156,7 @@ void volume_growing_fail(struct hosted *hosted);
 
 /* role.c; with hosted->lock */
 void volume_role_set(struct hosted *hosted, enum volume_role role, const char *reason);
+int volume_role_changes_hour(const struct hosted *hosted);
 /* of one that nobody else sees yet: what is asked for, or on record */
 void volume_role_begin(struct hosted *hosted, enum volume_role role);
 /* without it, and not on the volume's thread: that it was fenced off, if that still holds */

@@ -15,6 +15,7 @@
 #include "adapters/base/log.h"
 #include "internal.h"
 
+#define HOUR_MS 3600000u
 /* An orderly stop has its own limits; this one is for a thread that does not come round. */
 #define STAND_DOWN_MS (2 * (uint32_t)engine_stop_ms_max())
 
@@ -32,9 +33,30 @@ volume_role_name(enum volume_role role)
 	return "?";
 }
 
+/* Turns are what is counted: one that is fenced off, and then on standby, lost its turn once. */
+static void
+count_change(struct hosted *hosted, enum volume_role role)
+{
+	if (hosted->role == 0 || (hosted->role == ROLE_ACTIVE) == (role == ROLE_ACTIVE))
+		return;
+	hosted->role_changed_ms[hosted->role_changes++ % ROLE_CHANGES_KEPT] = monotonic_ms();
+}
+
+int
+volume_role_changes_hour(const struct hosted *hosted)
+{
+	const uint64_t now_ms = monotonic_ms();
+	int count = 0;
+
+	for (uint64_t i = 0; i < hosted->role_changes && i < ROLE_CHANGES_KEPT; i++)
+		count += now_ms - hosted->role_changed_ms[i] < HOUR_MS;
+	return count;
+}
+
 void
 volume_role_set(struct hosted *hosted, enum volume_role role, const char *reason)
 {
+	count_change(hosted, role);
 	hosted->role = role;
 	hosted->role_since_ms = realtime_ms();
 	snprintf(hosted->role_reason, sizeof(hosted->role_reason), "%s", reason);

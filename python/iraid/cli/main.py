@@ -223,14 +223,25 @@ def _status(client: Client, report: Report | None, name: str | None, health: boo
     volumes = [client.status(name)] if name else status_of_all(client)
     spares = _shared_spares(client, quiet=name is not None)
     verdicts = [verdict.judge(volume, len(spares)) for volume in volumes]
+    holder = _holder(client, volumes[0]) if name and not health else None
     if report is None:
-        _status_json(name, volumes, [] if name else spares, verdicts, health)
+        _status_json(name, volumes, [] if name else spares, verdicts, health, holder)
     else:
         report.verdicts(verdicts)
         if not health:
-            _status_text(report, volumes, [] if name else spares)
+            _status_text(report, volumes, [] if name else spares, holder)
     if health and verdicts and (worst := max(one.grade for one in verdicts)):
         raise click.exceptions.Exit(worst)
+
+
+def _holder(client: Client, volume: model.Volume) -> model.Holder | None:
+    """Of one that is on standby.  It takes a log-in to each member, so it is asked for one volume only."""
+    if volume.state != "standby":
+        return None
+    try:
+        return client.holder(volume.name)
+    except IraidError:
+        return None  # a handler that has no such method yet, or too much to do: the status is what was asked for
 
 
 def _status_json(
@@ -239,6 +250,7 @@ def _status_json(
     spares: list[model.Spare],
     verdicts: list[verdict.Verdict],
     health: bool,
+    holder: model.Holder | None,
 ) -> None:
     if health:
         return print_json({"volumes": [model.to_json(one) for one in verdicts]})
@@ -246,14 +258,16 @@ def _status_json(
         model.to_json(volume) | {"health": model.to_json(one)} for volume, one in zip(volumes, verdicts, strict=True)
     ]
     if name:
-        return print_json(shown[0])
+        return print_json(shown[0] | {"holder": model.to_json(holder) if holder else None})
     print_json({"volumes": shown, "spares": [model.to_json(spare) for spare in spares]})
 
 
-def _status_text(report: Report, volumes: list[model.Volume], spares: list[model.Spare]) -> None:
+def _status_text(
+    report: Report, volumes: list[model.Volume], spares: list[model.Spare], holder: model.Holder | None
+) -> None:
     for volume in volumes:
         report.line()
-        report.status(volume)
+        report.status(volume, holder)
     if not volumes:
         report.volumes([])
     if spares:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 from iraid.control import model
 from iraid.control.units import format_size, local_time, percent_done
-from iraid.control.wording import describe, describe_replay
+from iraid.control.wording import describe, describe_holder, describe_replay
 from iraid.watch.verdict import Verdict
 
 PIPE_WIDTH = 100_000  # never reached: tables are as wide as their content
@@ -61,7 +61,14 @@ def describe_role(volume: model.Volume) -> str:
         if volume.role_since_ms is not None
         else ""
     )
-    return f"{volume.role} on this gateway{since}"
+    changes = f", {volume.role_changes_hour} changes in the last hour" if volume.role_changes_hour > 1 else ""
+    return f"{volume.role} on this gateway{since}{changes}"
+
+
+def _since(volume: model.Volume) -> str:
+    if volume.role is None or volume.role_since_ms is None:
+        return "-"
+    return local_time(volume.role_since_ms).strftime("%Y-%m-%d %H:%M")
 
 
 @dataclass(frozen=True)
@@ -171,6 +178,8 @@ class Report:
                 v.name,
                 v.level_name,
                 _state(v.state, short=True),
+                v.role or "-",
+                _since(v),
                 _size(v.size_bytes),
                 _members_in_words(v),
                 self._resync_short(v),
@@ -178,7 +187,8 @@ class Report:
             ]
             for v in volumes
         ]
-        self.table(["NAME", "LEVEL", "STATE", "SIZE", "IN SYNC", "PARITY", "USED BY"], rows, right=(3,), wide=(0, 6))
+        headings = ["NAME", "LEVEL", "STATE", "ROLE", "SINCE", "SIZE", "IN SYNC", "PARITY", "USED BY"]
+        self.table(headings, rows, right=(5,), wide=(0, 8))
 
     def verdicts(self, verdicts: list[Verdict]) -> None:
         """One line each; what to do next, and what could be better, in lines of their own on a terminal."""
@@ -194,8 +204,9 @@ class Report:
             for remedy in one.remedies:
                 self.line(f"{'':{names}}  -> {remedy}")
 
-    def status(self, volume: model.Volume) -> None:
-        self.properties(self._volume_pairs(volume))
+    def status(self, volume: model.Volume, holder: model.Holder | None = None) -> None:
+        """holder: who has it, where that was asked."""
+        self.properties(self._volume_pairs(volume, holder))
         if not volume.members:
             return
         self.line()
@@ -257,7 +268,7 @@ class Report:
         )
         self.line(f"To accept what the members hold there as the data: iraid lost {name} --accept")
 
-    def _volume_pairs(self, volume: model.Volume) -> list[tuple[str, Any]]:
+    def _volume_pairs(self, volume: model.Volume, holder: model.Holder | None) -> list[tuple[str, Any]]:
         level = volume.level_name
         if volume.level in model.LEVEL_NAMES:
             level += f" (level {volume.level})"
@@ -266,6 +277,7 @@ class Report:
             ("State", _state(volume.state)),
             ("Why", volume.reason),
             ("Role", describe_role(volume)),
+            ("Active on", f"{describe_holder(holder)} (this one's is {holder.own_key})" if holder else None),
             ("Level", level),
             ("Size", _size(volume.size_bytes)),
             (

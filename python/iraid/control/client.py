@@ -105,6 +105,9 @@ class Client:
         parameters = {"name": name, "force": force, "take_over": take_over, "wait_seconds": wait_seconds}
         return self._ask(model.Volume, "volume.activate", parameters, wait_seconds + LONG_SECONDS)
 
+    def holder(self, name: str) -> model.Holder:
+        return self._ask(model.Holder, "volume.holder", {"name": name})
+
     def standby(self, name: str) -> model.Volume:
         return self._ask(model.Volume, "volume.standby", {"name": name}, LONG_SECONDS)
 

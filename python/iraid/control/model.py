@@ -350,6 +350,8 @@ class Volume:
     reason: str | None = None
     role: str | None = None  # active, standby, fenced; none: it does not run here
     role_since_ms: int | None = None  # since 1970-01-01 UTC
+    role_changes: int = 0  # to active and from it, since the volume was loaded
+    role_changes_hour: int = 0  # of these in the last hour
     level: int | None = None
     chunk_bytes: int = 0
     block_bytes: int = 0
@@ -383,6 +385,22 @@ class Volume:
         if self.level is None or self.level < 0:
             return "unknown"
         return LEVEL_NAMES.get(self.level, f"level {self.level}")
+
+
+@dataclass
+class MemberHolder:
+    member: str
+    key: str | None = None  # of the gateway that has it reserved; none: nobody, or there is an error
+    error: str | None = None  # it could not be asked
+
+
+@dataclass
+class Holder:
+    """Which gateway has a volume, by its members' reservations; without members: it runs here."""
+
+    name: str
+    own_key: str = ""
+    members: list[MemberHolder] = field(default_factory=list)
 
 
 @dataclass

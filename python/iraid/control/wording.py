@@ -1,5 +1,7 @@
 """What several commands say in the same words."""
 
+from collections import Counter
+
 from . import model
 from .units import format_duration, format_size, percent_done
 
@@ -20,3 +22,21 @@ def describe(work: model.Work) -> str:
     if not work.running and work.reason:
         parts.append(work.reason)
     return ", ".join(parts)
+
+
+def describe_holder(holder: model.Holder) -> str:
+    """Who has a volume that is on standby here.  Where members say different things, all of it."""
+    answers = [one for one in holder.members if not one.error]
+    if not answers:
+        errors = [one.error for one in holder.members if one.error]
+        return f"unknown: no member could be asked ({errors[0]})" if errors else "unknown: nobody was asked"
+    count = Counter(one.key for one in answers)
+    said = [_holder_in_words(key, number, len(holder.members), holder.own_key) for key, number in count.most_common()]
+    return "; ".join(said)
+
+
+def _holder_in_words(key: str | None, number: int, total: int, own_key: str) -> str:
+    where = f"{number} of {total} members"
+    if key is None:
+        return f"nobody, say {where}"
+    return f"{'this gateway' if key == own_key else 'the gateway with key ' + key}, say {where}"

@@ -91,6 +91,12 @@ METRICS: tuple[Definition, ...] = (
     _define("volume_role", "gauge", "volume role", "1 for its role on this gateway, 0 for all others."),
     _define("volume_role_since_seconds", "gauge", "volume", "When it got that role (Unix time)."),
     _define(
+        "volume_role_changes_total",
+        "counter",
+        "volume",
+        "How often it became active on this gateway, or ceased to be.",
+    ),
+    _define(
         "volume_redundancy", "gauge", "volume", "Any so many members may still be lost; only while active or degraded."
     ),
     _define(
@@ -322,6 +328,7 @@ def _add_volume(values: Values, view: VolumeView) -> None:
         values.one_of("volume_role", labels, VOLUME_ROLES, volume.role)
     if volume.role_since_ms is not None:
         values.add("volume_role_since_seconds", labels, volume.role_since_ms / 1000)
+        values.add("volume_role_changes_total", labels, volume.role_changes)
     level = "" if volume.level is None else str(volume.level)
     values.add("volume_info", labels, {"uuid": volume.uuid, "level": level, "level_name": volume.level_name})
     bears = redundancy(volume)

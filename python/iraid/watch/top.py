@@ -62,6 +62,7 @@ class Row:
     retransmits_per_second: float | None = None
     delivery_bytes_per_second: int | None = None
     role: int | None = None
+    turn: dict[str, Any] = field(default_factory=dict)  # a volume's role on this gateway, and since when
 
     @property
     def iops(self) -> float:
@@ -115,8 +116,12 @@ def _add_runner(made: Frame, old: Look | None, now: Look) -> None:
 
 
 def _rows(volume: model.Volume, before: Stats | None, now: Stats | None, seconds: float | None) -> list[Row]:
-    state = _work(volume) or volume.state
-    row = Row(volume.name, None, volume.name, state, _STYLES.get(volume.state, "yellow"), now.queue if now else 0)
+    # That the gateway lost its turn says more than how the rest of it ends.
+    state, style = _work(volume) or volume.state, _STYLES.get(volume.state, "yellow")
+    if volume.role == "fenced":
+        state, style = "fenced", "red"
+    row = Row(volume.name, None, volume.name, state, style, now.queue if now else 0)
+    row.turn = {name: getattr(volume, name) for name in ("role", "role_since_ms", "role_changes_hour")}
     if now is None:
         return [row]
     known = before if before is not None and before.started_ms == now.started_ms else None
@@ -350,7 +355,7 @@ def to_json(made: Frame) -> dict[str, Any]:
 
 def _row_json(row: Row) -> dict[str, Any]:
     shown: dict[str, Any] = {"name": row.volume} if row.member is None else {"member": row.member, "role": row.role}
-    shown |= {"state": row.state, "queue": row.queue}
+    shown |= row.turn | {"state": row.state, "queue": row.queue}
     for kind, one in (("read", row.read), ("write", row.write), ("other", row.other)):
         shown[kind] = (
             None

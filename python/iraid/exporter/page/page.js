@@ -141,7 +141,7 @@ class Card {
 		this.element.className = data.up ? "" : "old";
 		this.badge.className = "badge " + look;
 		this.badge.replaceChildren(with_symbol(look, symbol, (data.up ? "" : "was ") + volume.state));
-		set_text(this.facts, facts(volume).join(" · "));
+		set_text(this.facts, facts(volume, data.time_ms).join(" · "));
 		this.remarks.replaceChildren(...remarks(volume));
 		this.works.replaceChildren(...["rebuild", "resync", "scrub"].map((kind) => work(volume, kind)).filter(Boolean));
 		this.rows.replaceChildren(...volume.members.map((member) => member_row(volume, member)));
@@ -158,8 +158,17 @@ class Card {
 	}
 }
 
-function facts(volume) {
-	const known = [volume.level_name];
+/* Of a gateway that has had it from the start there is nothing to tell. */
+function turn(volume, time_ms) {
+	if (!volume.role || volume.role_since_ms === null)
+		return [];
+	const since = "for " + long_time((time_ms - volume.role_since_ms) / 1000);
+	const changes = volume.role_changes_hour > 1 ? ", " + volume.role_changes_hour + " changes in the last hour" : "";
+	return [volume.role + " on this gateway " + since + changes];
+}
+
+function facts(volume, time_ms) {
+	const known = [volume.level_name, ...turn(volume, time_ms)];
 	if (volume.size_bytes)
 		known.push(bytes(volume.size_bytes), "chunk " + bytes(volume.chunk_bytes));
 	if (volume.log.open)

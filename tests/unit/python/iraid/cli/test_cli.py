@@ -296,6 +296,8 @@ VOLUME_KEYS = [
     "reason",
     "role",
     "role_since_ms",
+    "role_changes",
+    "role_changes_hour",
     "level",
     "chunk_bytes",
     "block_bytes",
@@ -327,16 +329,16 @@ VOLUME_KEYS = [
 
 def test_json_of_status_has_all_keys_of_the_protocol(iraid):
     shown = iraid({"volume.status": volume()}, "status", "v0", "--json").json()
-    assert list(shown) == [*VOLUME_KEYS, "health"]
+    assert list(shown) == [*VOLUME_KEYS, "health", "holder"]
     assert list(shown["members"][0]) == MEMBER_KEYS
-    assert shown.pop("health")["word"] == "OK"
+    assert shown.pop("health")["word"] == "OK" and shown.pop("holder") is None
     assert shown | {"write_cache": None} == volume() | {"write_cache": None}
 
 
 def test_json_has_the_same_keys_when_the_handler_says_less_or_more(iraid):
     little = {"name": "v0", "state": "stopped", "new_in_2_0": 1}
     shown = iraid({"volume.status": little}, "status", "v0", "--json").json()
-    assert list(shown) == [*VOLUME_KEYS, "health"]
+    assert list(shown) == [*VOLUME_KEYS, "health", "holder"]
 
 
 @pytest.mark.parametrize(
