@@ -156,6 +156,24 @@ def gather(
     return facts
 
 
+def gather_for_pair(client: Client, root: Path, run: Run) -> Facts:
+    """What two gateways are compared by: none of it waits for a target."""
+    facts = Facts(root=os.geteuid() == 0)
+    try:
+        facts.handler = client.version()
+        _ask_volumes(facts, client)
+        facts.spares = client.pool().spares
+    except IraidError as error:
+        facts.handler_error = error.message
+    facts.runner_version = _runner_version(run)
+    facts.lio = lio_tree.read(root)
+    return facts
+
+
+def machine_id(root: Path) -> str:
+    return read_text(Path(os.environ.get("IRAID_MACHINE_ID") or root / "etc/machine-id")).strip()
+
+
 # --- the handler ---
 
 
@@ -204,9 +222,13 @@ def _look_at_process(facts: Facts, root: Path, run: Run) -> None:
             int(adjust) if re.fullmatch(r"-?\d+", adjust) else None,
             sorted(set(mapped)),
         )
+    facts.runner_version = _runner_version(run)
+
+
+def _runner_version(run: Run) -> str | None:
     said = run([target.RUNNER, "--version"])
     found = re.search(r"\d+\.\d+(\.\d+)?", said[1]) if said and said[0] == 0 else None
-    facts.runner_version = found[0] if found else None
+    return found[0] if found else None
 
 
 def pid_of(root: Path, name: str) -> int:

@@ -27,6 +27,7 @@ PROGRAMS = {
     "targetctl",
     "timedatectl",
     "ss",
+    "ssh",
     "df",
     "rm",
     "tgtadm",
