@@ -9,7 +9,7 @@ from typing import Any
 from control_peer import UUID
 
 from iraid.control.errors import IraidError
-from iraid.lio import steps
+from iraid.lio import pair, steps
 from iraid.lio.configuration import CREDENTIALS, find_group, find_storage, find_target, storage_path
 from iraid.lio.access import ExportRequest
 from iraid.lio.steps import Portal
@@ -111,29 +111,40 @@ class LioModel:
             case steps.CreateTarget(iqn):
                 assert find_target(self.config, iqn) is None
                 self.config["targets"].append({"wwn": iqn, "fabric": "iscsi", "tpgs": []})
-            case steps.CreateGroup(iqn):
-                assert find_group(self.config, iqn) is None
-                find_target(self.config, iqn)["tpgs"].append(copy.deepcopy(NEW_GROUP))
-            case steps.SetGroupAttribute(iqn, attribute, value):
-                assert attribute in self.group(iqn)["attributes"]
-                self.group(iqn)["attributes"][attribute] = int(value)
-            case steps.SetGroupParameter(iqn, parameter, value):
-                assert parameter in self.group(iqn)["parameters"]
-                self.group(iqn)["parameters"][parameter] = value
-            case steps.CreateLun(iqn, lun, storage):
+            case steps.CreateGroup(iqn, tag):
+                assert find_group(self.config, iqn, tag) is None
+                find_target(self.config, iqn)["tpgs"].append({**copy.deepcopy(NEW_GROUP), "tag": tag})
+            case steps.SetGroupAttribute(iqn, attribute, value, _, tag):
+                assert attribute in self.group(iqn, tag)["attributes"]
+                self.group(iqn, tag)["attributes"][attribute] = int(value)
+            case steps.SetGroupParameter(iqn, parameter, value, _, tag):
+                assert parameter in self.group(iqn, tag)["parameters"]
+                self.group(iqn, tag)["parameters"][parameter] = value
+            case steps.CreateLun(iqn, lun, storage, tag):
                 assert find_storage(self.config, storage) is not None
-                assert lun not in [other["index"] for other in self.group(iqn)["luns"]]
-                self.group(iqn)["luns"].append({"index": lun, "storage_object": storage_path(storage)})
-            case steps.CreatePortal(iqn, portal):
+                assert lun not in [other["index"] for other in self.group(iqn, tag)["luns"]]
+                self.group(iqn, tag)["luns"].append({"index": lun, "storage_object": storage_path(storage)})
+            case steps.CreateAlua(storage, name, number):
+                groups = find_storage(self.config, storage).setdefault("alua_tpgs", [])
+                assert name not in [group["name"] for group in groups]
+                assert number not in [group["tg_pt_gp_id"] for group in groups]
+                group = {"name": name, "tg_pt_gp_id": number}
+                groups.append({**group, "alua_access_type": pair.IMPLICIT, "alua_access_state": pair.STANDBY})
+            case steps.SetAlua(iqn, lun, name, tag):
+                (entry,) = (other for other in self.group(iqn, tag)["luns"] if other["index"] == lun)
+                storage = find_storage(self.config, entry["storage_object"].rpartition("/")[2])
+                assert name in [group["name"] for group in storage["alua_tpgs"]]
+                entry["alua_tg_pt_gp_name"] = name
+            case steps.CreatePortal(iqn, portal, tag):
                 entry = {"ip_address": portal.ip, "port": portal.port}
-                assert entry not in self.group(iqn)["portals"]
-                self.group(iqn)["portals"].append(entry)
-            case steps.CreateAcl(iqn, initiator):
-                assert initiator not in self.acls(iqn)
-                depth = self.group(iqn)["attributes"]["default_cmdsn_depth"]
-                self.group(iqn)["node_acls"].append({"node_wwn": initiator, "mapped_luns": [], "depth": depth})
-            case steps.SetCredentials(iqn, initiator, credentials):
-                holder = self.acls(iqn)[initiator] if initiator else self.group(iqn)
+                assert entry not in self.group(iqn, tag)["portals"]
+                self.group(iqn, tag)["portals"].append(entry)
+            case steps.CreateAcl(iqn, initiator, tag):
+                assert initiator not in self.acls(iqn, tag)
+                depth = self.group(iqn, tag)["attributes"]["default_cmdsn_depth"]
+                self.group(iqn, tag)["node_acls"].append({"node_wwn": initiator, "mapped_luns": [], "depth": depth})
+            case steps.SetCredentials(iqn, initiator, credentials, _, tag):
+                holder = self.acls(iqn, tag)[initiator] if initiator else self.group(iqn, tag)
                 for name in CREDENTIALS:
                     holder.pop(f"chap_{name}", None)
                 holder |= named("chap", credentials)
@@ -142,20 +153,20 @@ class LioModel:
                 if credentials:
                     module = {"name": "iscsi", "discovery_enable_auth": True, **named("discovery", credentials)}
                     self.config["fabric_modules"] = [module]
-            case steps.SetReadOnly(iqn, initiator, index, value):
-                (entry,) = (m for m in self.acls(iqn)[initiator]["mapped_luns"] if m["index"] == index)
+            case steps.SetReadOnly(iqn, initiator, index, value, tag):
+                (entry,) = (m for m in self.acls(iqn, tag)[initiator]["mapped_luns"] if m["index"] == index)
                 assert entry["write_protect"] != value
                 entry["write_protect"] = value
-            case steps.MapLun(iqn, initiator, index, lun, read_only):
-                mapped = self.acls(iqn)[initiator]["mapped_luns"]
+            case steps.MapLun(iqn, initiator, index, lun, read_only, tag):
+                mapped = self.acls(iqn, tag)[initiator]["mapped_luns"]
                 assert index not in [m["index"] for m in mapped]
-                assert lun in [entry["index"] for entry in self.group(iqn)["luns"]]
+                assert lun in [entry["index"] for entry in self.group(iqn, tag)["luns"]]
                 mapped.append({"index": index, "tpg_lun": lun, "write_protect": read_only})
-            case steps.EnableGroup(iqn):
-                assert self.group(iqn)["portals"]
-                self.group(iqn)["enable"] = True
-            case steps.DisableGroup(iqn):
-                self.group(iqn)["enable"] = False
+            case steps.EnableGroup(iqn, tag):
+                assert self.group(iqn, tag)["portals"]
+                self.group(iqn, tag)["enable"] = True
+            case steps.DisableGroup(iqn, tag):
+                self.group(iqn, tag)["enable"] = False
             case steps.Delete(made):
                 self._delete(made)
 
@@ -171,28 +182,31 @@ class LioModel:
                     if lun["storage_object"] == path
                 ]
                 self.config["storage_objects"].remove(find_storage(self.config, made.name))
+            case steps.CreateAlua(storage, name):
+                groups = find_storage(self.config, storage)["alua_tpgs"]
+                groups.remove(next(group for group in groups if group["name"] == name))
             case steps.CreateTarget(iqn):
                 self.config["targets"].remove(find_target(self.config, iqn))
-            case steps.CreateGroup(iqn):
-                find_target(self.config, iqn)["tpgs"].remove(self.group(iqn))
-            case steps.CreateLun(iqn, lun):
-                (entry,) = (other for other in self.group(iqn)["luns"] if other["index"] == lun)
-                self.group(iqn)["luns"].remove(entry)
-                for acl in self.group(iqn)["node_acls"]:
+            case steps.CreateGroup(iqn, tag):
+                find_target(self.config, iqn)["tpgs"].remove(self.group(iqn, tag))
+            case steps.CreateLun(iqn, lun, _, tag):
+                (entry,) = (other for other in self.group(iqn, tag)["luns"] if other["index"] == lun)
+                self.group(iqn, tag)["luns"].remove(entry)
+                for acl in self.group(iqn, tag)["node_acls"]:
                     acl["mapped_luns"] = [m for m in acl["mapped_luns"] if m["tpg_lun"] != lun]
-            case steps.CreatePortal(iqn, portal):
-                self.group(iqn)["portals"].remove({"ip_address": portal.ip, "port": portal.port})
-            case steps.CreateAcl(iqn, initiator):
-                self.group(iqn)["node_acls"].remove(self.acls(iqn)[initiator])
-            case steps.MapLun(iqn, initiator, index):
-                mapped = self.acls(iqn)[initiator]["mapped_luns"]
+            case steps.CreatePortal(iqn, portal, tag):
+                self.group(iqn, tag)["portals"].remove({"ip_address": portal.ip, "port": portal.port})
+            case steps.CreateAcl(iqn, initiator, tag):
+                self.group(iqn, tag)["node_acls"].remove(self.acls(iqn, tag)[initiator])
+            case steps.MapLun(iqn, initiator, index, tag=tag):
+                mapped = self.acls(iqn, tag)[initiator]["mapped_luns"]
                 (entry,) = (m for m in mapped if m["index"] == index)
                 mapped.remove(entry)
             case _:
                 raise AssertionError(f"{made} can't be removed")
 
-    def group(self, iqn: str) -> dict[str, Any]:
-        return find_group(self.config, iqn)
+    def group(self, iqn: str, tag: int = steps.GROUP_TAG) -> dict[str, Any]:
+        return find_group(self.config, iqn, tag)
 
-    def acls(self, iqn: str) -> dict[str, dict[str, Any]]:
-        return {acl["node_wwn"]: acl for acl in self.group(iqn)["node_acls"]}
+    def acls(self, iqn: str, tag: int = steps.GROUP_TAG) -> dict[str, dict[str, Any]]:
+        return {acl["node_wwn"]: acl for acl in self.group(iqn, tag)["node_acls"]}

@@ -72,6 +72,17 @@ DRY_RUN = click.option("--dry-run", is_flag=True, help="Say what would change, a
         type=click.Choice(list(access.DIGESTS)),
         help="The same of data; required: initiators without it can't log in.",
     ),
+    click.option(
+        "--lun",
+        type=click.IntRange(0, access.LUN_INDEX_MAX),
+        help="Its number in the target [as it is, or the lowest that is free].",
+    ),
+    click.option(
+        "--pair",
+        type=click.IntRange(1, 2),
+        help="This gateway is the first or the second of two that have the volume; the other one gets the other number "
+        "[as it is].",
+    ),
     SAVE,
     DRY_RUN,
     examples="""\
@@ -79,7 +90,9 @@ cat /etc/iscsi/initiatorname.iscsi        # on the initiator: its name
 iraid export v0 --iqn iqn.2026-01.org.example:v0 --portal 10.0.0.9:3260 \\
     --acl iqn.1993-08.org.debian:01:abc --chap-file /etc/iraid/secrets/clients
 iraid export v0 --iqn iqn.2026-01.org.example:v0 --acl-read-only iqn.1993-08.org.debian:01:def \\
-    --chap-file /etc/iraid/secrets/clients""",
+    --chap-file /etc/iraid/secrets/clients
+iraid export v0 --iqn iqn.2026-01.org.example:v0 --portal 10.0.0.9:3260 --pair 1 \\
+    --acl iqn.1993-08.org.debian:01:abc --chap-file /etc/iraid/secrets/clients""",
 )
 def export(
     client: Client,
@@ -95,6 +108,8 @@ def export(
     demo_mode: bool,
     header_digest: str | None,
     data_digest: str | None,
+    lun: int | None,
+    pair: int | None,
     save: bool,
     dry_run: bool,
 ) -> None:
@@ -123,6 +138,8 @@ def export(
         discovery=chap.read_credentials(discovery_chap_file) if discovery_chap_file else None,
         header_digest=header_digest,
         data_digest=data_digest,
+        pair=pair or 0,
+        lun=lun,
     )
     done = target.export(request, save, dry_run)
     warn(done.warnings)
@@ -154,10 +171,24 @@ def _report_export(report: Report, done: target.Exported) -> None:
             ("CHAP", f"required{mutual}" if done.authentication else "no"),
             ("CHAP of discovery", "required" if done.discovery_authentication else "no"),
             ("Digests", f"header {done.header_digest or 'unknown'}, data {done.data_digest or 'unknown'}"),
+            *_pair_properties(done),
             ("Changed", f"{len(done.changes)} settings" if done.changes else "nothing"),
             ("Saved", done.saved or "no: lost with a reboot"),
         ]
     )
+
+
+def _pair_properties(done: target.Exported) -> list[tuple[str, str]]:
+    if not done.pair:
+        return []
+    refused = "refused: they would not move with the volume to the other gateway"
+    return [
+        ("Pair", f"gateway {done.pair} of 2 (tpg{done.pair})"),
+        (
+            "Reservations",
+            "taken by this gateway alone: they do not move with the volume" if done.reservations else refused,
+        ),
+    ]
 
 
 @command(

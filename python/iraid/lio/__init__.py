@@ -5,7 +5,7 @@
     target        takes the steps, and what it did back if one fails: the only module that imports rtslib
     saved         LIO's saveconfig.json                               saved_shape   what is known of its form
     lio_tree      LIO's objects, as read from /sys/kernel/config      chap          secrets of initiators
-    configuration where in a dump of LIO what stands
+    configuration where in a dump of LIO what stands                  pair          one target on two gateways
 
 It imports control.
 """

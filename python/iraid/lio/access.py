@@ -45,6 +45,8 @@ class ExportRequest:
     discovery: Credentials | None = None  # of the whole gateway
     header_digest: str | None = None  # of DIGESTS; None: as it is
     data_digest: str | None = None
+    pair: int = 0  # which gateway of a pair this is, 1 or 2; 0: as it is
+    lun: int | None = None  # None: as it is, or the lowest that is free
 
     @property
     def digests(self) -> dict[str, str]:
@@ -65,12 +67,13 @@ def digest_of(group: Dump, parameter: str) -> str:
 
 @dataclass
 class Group:
-    """The target's portal group, as it runs and as it is saved; empty where it is not."""
+    """A portal group of the target, as it runs and as it is saved; empty where it is not."""
 
     iqn: str
     running: Dump
     saved: Dump
     ours: set[str]  # paths of the volume's storage objects
+    tag: int = GROUP_TAG
 
     @property
     def now(self) -> Dump:
@@ -138,7 +141,7 @@ def _check_readers(request: ExportRequest, group: Group, lun: int) -> None:
             raise IraidError(
                 f"{initiator} may only read LUN {entry['index']} of {request.iqn}",
                 f"give --acl-read-only {initiator}; or to let it write, first targetcli "
-                f"/iscsi/{request.iqn}/tpg{GROUP_TAG}/acls/{initiator} delete {entry['index']}",
+                f"/iscsi/{request.iqn}/tpg{group.tag}/acls/{initiator} delete {entry['index']}",
                 kind="in_use",
             )
 
@@ -244,27 +247,31 @@ def plan_discovery(request: ExportRequest, there: Credentials | None) -> list[St
     return [SetDiscovery(request.discovery, there)] if request.discovery not in (None, there) else []
 
 
-def plan_access(request: ExportRequest, group: Group, lun: int) -> list[Step]:
+def plan_access(request: ExportRequest, group: Group, lun: int, like: Dump | None = None) -> list[Step]:
+    """like: a portal group that has the secrets which are not given."""
     steps: list[Step] = []
+    iqn, tag, known = request.iqn, group.tag, acls_of(like or {})
     there = credentials_of(group.running)
-    if request.demo_mode and request.credentials not in (None, there):
-        steps.append(SetCredentials(request.iqn, None, request.credentials, there))
+    wanted = request.credentials or credentials_of(like or {})
+    if request.demo_mode and wanted not in (None, there):
+        steps.append(SetCredentials(iqn, None, wanted, there, tag))
     acls, saved = acls_of(group.running), acls_of(group.saved)
     for initiator in request.everybody:
         acl = acls.get(initiator, {})
         if not acl:
-            steps.append(CreateAcl(request.iqn, initiator))
+            steps.append(CreateAcl(iqn, initiator, tag))
         before = credentials_of(acl)
-        if request.credentials is not None and request.credentials != before:
-            steps.append(SetCredentials(request.iqn, initiator, request.credentials, before))
+        wanted = request.credentials or credentials_of(known.get(initiator, {}))
+        if wanted not in (None, before):
+            steps.append(SetCredentials(iqn, initiator, wanted, before, tag))
         reads = initiator in request.readers
         index = _mapped_index(acl, saved.get(initiator, {}), lun)
         if index is not None:
-            steps.append(MapLun(request.iqn, initiator, index, lun, reads))
+            steps.append(MapLun(iqn, initiator, index, lun, reads, tag))
             continue
         entry = mapped_lun(acl, lun)
         if reads and not entry.get("write_protect"):
-            steps.append(SetReadOnly(request.iqn, initiator, entry["index"], True))
+            steps.append(SetReadOnly(iqn, initiator, entry["index"], True, tag))
     return steps
 
 

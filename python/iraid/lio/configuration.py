@@ -17,9 +17,9 @@ def find_target(dump: Dump, iqn: str) -> Dump | None:
     return next((t for t in dump.get("targets", ()) if t.get("fabric") == "iscsi" and t["wwn"] == iqn), None)
 
 
-def find_group(dump: Dump, iqn: str) -> Dump | None:
+def find_group(dump: Dump, iqn: str, tag: int = GROUP_TAG) -> Dump | None:
     groups = (find_target(dump, iqn) or {}).get("tpgs", ())
-    return next((group for group in groups if group.get("tag") == GROUP_TAG), None)
+    return next((group for group in groups if group.get("tag") == tag), None)
 
 
 def find_storage(dump: Dump, name: str) -> Dump | None:
@@ -98,6 +98,11 @@ def mapped_lun(acl: Dump, lun: int) -> Dump:
 
 def luns_of(group: Dump) -> dict[int, str]:
     return {lun["index"]: lun["storage_object"] for lun in group.get("luns", ())}
+
+
+def alua_of(group: Dump, lun: int) -> str | None:
+    """The target port group that a LUN of the portal group is in."""
+    return next((entry.get("alua_tg_pt_gp_name") for entry in group.get("luns", ()) if entry["index"] == lun), None)
 
 
 def has_other_luns(group: Dump, ours: set[str]) -> bool:

@@ -17,11 +17,13 @@ from dataclasses import dataclass, field
 from iraid.control.errors import IraidError, UsageFault
 from iraid.control.model import Volume
 
+from . import pair
 from .access import ExportRequest, Group, check_access, plan_access, plan_discovery, warnings_of
 from .configuration import (
     Dump,
     PLUGIN,
     acls_of,
+    alua_of,
     config_of,
     discovery_of,
     find_group,
@@ -36,15 +38,18 @@ from .configuration import (
     targets_of_volume,
 )
 from .steps import (
+    GROUP_TAG,
     CreateGroup,
     CreateLun,
     CreatePortal,
     CreateStorage,
     CreateTarget,
     Delete,
+    DisableGroup,
     EnableGroup,
     Portal,
     ResizeStorage,
+    SetAlua,
     SetGroupAttribute,
     SetGroupParameter,
     SetStorageAttribute,
@@ -73,6 +78,8 @@ GROUP_PARAMETERS = {
     "MaxBurstLength": "1048576",
 }
 
+STORAGE_DEFAULTS = {"emulate_write_cache": "0", "emulate_pr": "1"}  # the kernel's
+
 PORTAL_DEFAULT = "0.0.0.0:3260"
 
 _IQN = re.compile(
@@ -85,6 +92,8 @@ _IQN_MAX = 223  # RFC 7143 4.2.7.1
 @dataclass
 class ExportPlan:
     lun: int
+    pair: int  # 0: of a single gateway
+    tag: int  # of the portal group that initiators of this gateway use
     steps: list[Step] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
@@ -148,41 +157,72 @@ def plan_export(request: ExportRequest, dump: Dump, saved: Dump | None = None) -
     storage = storage_of_volume(dump, request.volume)
     name = storage["name"] if storage else request.volume
     ours = {name, *(s["name"] for s in storages_of_volume(saved or {}, request.volume))}
-    group = Group(
-        request.iqn,
-        find_group(dump, request.iqn) or {},
-        find_group(saved or {}, request.iqn) or {},
-        set(map(storage_path, ours)),
-    )
-    lun, is_new = _lun_index(group, name)
+    number = pair.decide(request, dump, saved or {})
+
+    def group_of(tag: int) -> Group:
+        now, before = find_group(dump, request.iqn, tag) or {}, find_group(saved or {}, request.iqn, tag) or {}
+        return Group(request.iqn, now, before, set(map(storage_path, ours)), tag)
+
+    group = group_of(number or GROUP_TAG)
+    lun, _ = _lun_index(group, name, request.lun)
     discovery = discovery_of(dump)
     check_access(request, group, lun, discovery)
     _check_digests(request, group)
 
-    plan = ExportPlan(lun)
+    plan = ExportPlan(lun, number, group.tag)
     plan.warnings += warnings_of(request)
     plan.steps += plan_discovery(request, discovery)
     _plan_storage(request, dump, storage, plan)
     if find_target(dump, request.iqn) is None:
         plan.steps.append(CreateTarget(request.iqn))
-    if not group.running:
-        plan.steps.append(CreateGroup(request.iqn))
-    _plan_settings(request, group, plan)
-    if is_new:
-        plan.steps.append(CreateLun(request.iqn, lun, name))
-    _plan_portals(request, group.running, plan)
-    plan.steps += plan_access(request, group, lun)
+    for tag in pair.NUMBERS if number else (GROUP_TAG,):
+        _plan_group(request, group if tag == group.tag else group_of(tag), group, name, plan)
     if not group.running.get("enable"):
-        plan.steps.append(EnableGroup(request.iqn))
+        plan.steps.append(EnableGroup(request.iqn, group.tag))
     return plan
 
 
-def _lun_index(group: Group, storage: str) -> tuple[int, bool]:
-    """And whether it is to be made: by its saved number if that is free, or by the lowest that is."""
+def _plan_group(request: ExportRequest, group: Group, here: Group, storage: str, plan: ExportPlan) -> None:
+    """here: the one that initiators of this gateway use; that of the other gateway of a pair is made like it."""
+    iqn, tag = request.iqn, group.tag
+    if not group.running:
+        plan.steps.append(CreateGroup(iqn, tag))
+    _plan_settings(request, group, here, plan)
+    _, is_new = _lun_index(group, storage, plan.lun)
+    if is_new:
+        plan.steps.append(CreateLun(iqn, plan.lun, storage, tag))
+    if plan.pair:
+        wanted = pair.group_of(plan.pair, tag)
+        if is_new or alua_of(group.running, plan.lun) != wanted:
+            plan.steps.append(SetAlua(iqn, plan.lun, wanted, tag))
+    if group is here:
+        _plan_portals(request, group, plan)
+    plan.steps += plan_access(request, group, plan.lun, here.running)
+    if group is not here and group.running.get("enable"):
+        plan.steps.append(DisableGroup(iqn, tag))
+
+
+def _lun_index(group: Group, storage: str, wanted: int | None) -> tuple[int, bool]:
+    """And whether it is to be made: by the wanted number, its saved one if that is free, or the lowest that is."""
     taken, saved = luns_of(group.running), luns_of(group.saved)
     for index, path in taken.items():
         if path == storage_path(storage):
+            if wanted not in (None, index):
+                raise IraidError(
+                    f"storage object {storage} is LUN {index} of {group.iqn} (tpg{group.tag}), not {wanted}",
+                    f"leave it as it is: --lun {index}; or unexport it first",
+                    kind="in_use",
+                )
             return index, False
+    others = {index: path for index, path in (saved | taken).items() if index in taken or path not in group.ours}
+    if wanted is not None:
+        if wanted in others:
+            raise IraidError(
+                f"LUN {wanted} of {group.iqn} (tpg{group.tag}) is {others[wanted]}",
+                "choose another --lun, or another --iqn",
+                kind="in_use",
+            )
+        return wanted, True
     had = [index for index, path in saved.items() if path in group.ours and index not in taken]
     numbers = taken.keys() | saved.keys()
     return next(i for i in (*had, *range(len(numbers) + 1)) if i in had or i not in numbers), True
@@ -221,12 +261,17 @@ def _plan_storage(request: ExportRequest, dump: Dump, storage: Dump | None, plan
                 f"storage object {storage['name']} takes {storage.get('hw_max_sectors')} blocks per "
                 f"command instead of {sectors}; unexport and export it to change that"
             )
-    wanted = str(int(request.write_cache))
-    attributes = (storage or {}).get("attributes", {})
-    now = str(attributes.get("emulate_write_cache", "0"))
-    if now != wanted:
-        name = storage["name"] if storage else request.volume
-        plan.steps.append(SetStorageAttribute(name, "emulate_write_cache", wanted, now if storage else None))
+    name = storage["name"] if storage else request.volume
+    groups = pair.plan_groups(plan.pair, storage, name) if plan.pair else []
+    attributes = {"emulate_write_cache": str(int(request.write_cache))}
+    if groups:
+        # Reservations of initiators live in one kernel, and would not move with the volume.
+        attributes["emulate_pr"] = "0"
+    for attribute, wanted in attributes.items():
+        now = str((storage or {}).get("attributes", {}).get(attribute, STORAGE_DEFAULTS[attribute]))
+        if now != wanted:
+            plan.steps.append(SetStorageAttribute(name, attribute, wanted, now if storage else None))
+    plan.steps += groups
 
 
 def _control(block_bytes: int) -> str:
@@ -279,11 +324,12 @@ def group_attributes(request: ExportRequest) -> dict[str, str]:
     }
 
 
-def _plan_settings(request: ExportRequest, group: Group, plan: ExportPlan) -> None:
+def _plan_settings(request: ExportRequest, group: Group, here: Group, plan: ExportPlan) -> None:
     """Before any ACL is made: an ACL takes its queue depth from the group when it is made."""
     are_others = bool(group.running and group.others)
+    iqn, tag = request.iqn, group.tag
     wanted = {} if are_others else group_attributes(request)
-    if request.credentials is not None:
+    if request.credentials is not None or (group is not here and here.asks_chap):
         wanted["authentication"] = "1"
     elif not are_others and not group.asks_chap:
         wanted["authentication"] = "0"  # the kernel's default is 1
@@ -291,22 +337,22 @@ def _plan_settings(request: ExportRequest, group: Group, plan: ExportPlan) -> No
     for attribute, value in wanted.items():
         if str(now.get(attribute)) != value:
             previous = str(now[attribute]) if attribute in now else None
-            plan.steps.append(SetGroupAttribute(request.iqn, attribute, value, previous))
+            plan.steps.append(SetGroupAttribute(iqn, attribute, value, previous, tag))
     if are_others:
         return
     now = group.running.get("parameters", {})
     for parameter, value in (GROUP_PARAMETERS | request.digests).items():
         if now.get(parameter) != value:
-            plan.steps.append(SetGroupParameter(request.iqn, parameter, value, now.get(parameter)))
+            plan.steps.append(SetGroupParameter(iqn, parameter, value, now.get(parameter), tag))
 
 
-def _plan_portals(request: ExportRequest, group: Dump, plan: ExportPlan) -> None:
-    there = {parse_portal(f"{p['ip_address']}:{p['port']}") for p in group.get("portals", ())}
+def _plan_portals(request: ExportRequest, group: Group, plan: ExportPlan) -> None:
+    there = {parse_portal(f"{p['ip_address']}:{p['port']}") for p in group.running.get("portals", ())}
     wanted = list(dict.fromkeys(request.portals))
     if not wanted and not there:
         wanted = [parse_portal(PORTAL_DEFAULT)]
         plan.warnings.append(f"listening on every address of this machine ({PORTAL_DEFAULT}), as no --portal was given")
-    plan.steps += [CreatePortal(request.iqn, p) for p in wanted if p not in there]
+    plan.steps += [CreatePortal(request.iqn, p, group.tag) for p in wanted if p not in there]
 
 
 # --- grow ---

@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from . import configuration
+from . import configuration, pair
+from .steps import HERE, PEER
 
 
 @dataclass
@@ -19,11 +20,14 @@ class Lun:
     transfer_sectors: int = 0  # HwMaxSectors
     data_area_mib: int = 0
     active: bool = True
+    pair: int = 0  # which gateway of a pair this is; 0: the only one
+    states: dict[str, int] = field(default_factory=dict)  # alua_access_state of iraid_here and iraid_peer
+    reservations: bool = True  # initiators may reserve it
 
 
 @dataclass
 class Export:
-    """A target with such a storage object."""
+    """A target with such a storage object, by the portal group that initiators of this gateway use."""
 
     iqn: str
     group: int = 1
@@ -74,6 +78,8 @@ def _lun(info: Path) -> Lun | None:
         found = re.search(rf"\b{name}: (\d+)", words)
         return int(found[1]) if found else 0
 
+    groups = {name: info.parent / "alua" / name for name in (HERE, PEER)}
+    own = _text(groups[HERE] / "tg_pt_gp_id")
     return Lun(
         info.parent.name,
         config[1],
@@ -82,6 +88,9 @@ def _lun(info: Path) -> Lun | None:
         number("HwMaxSectors"),
         number("MaxDataAreaMB"),
         "Status: ACTIVATED" in words,
+        int(own) if own.isdigit() else 0,
+        {name: int(state) for name, path in groups.items() if (state := _text(path / "alua_access_state")).isdigit()},
+        _text(info.parent / "attrib/emulate_pr") != "0",
     )
 
 
@@ -91,7 +100,7 @@ def _export(group: Path, names: set[str]) -> Export | None:
         for link in folder.iterdir():
             if link.is_symlink() and (name := link.readlink().name) in names:
                 luns[int(folder.name.removeprefix("lun_"))] = name
-    if not luns:
+    if not luns or all(_is_peers(group / f"lun/lun_{index}") for index in luns):
         return None
     return Export(
         group.parent.name,
@@ -120,6 +129,11 @@ def access(root: Path, export: Export) -> str:
     return "\n".join(
         [_text(group / "attrib/authentication"), *(_text(folder / name) for folder in folders for name in names)]
     )
+
+
+def _is_peers(lun: Path) -> bool:
+    """By a line "TG Port Alias: iraid_peer": it is there for the story that both gateways of a pair tell."""
+    return f"Alias: {PEER}\n" in f"{_text(lun / 'alua_tg_pt_gp')}\n"
 
 
 # --- beside what is saved ---
@@ -163,7 +177,11 @@ def _saved_targets(saved: dict[str, Any], running: Tree) -> dict[str, _Saved]:
     kept = {}
     for target in saved.get("targets", []):
         for group in target.get("tpgs", []):
-            luns = {lun["index"]: lun["storage_object"].rpartition("/")[2] for lun in group.get("luns", [])}
+            luns = {
+                lun["index"]: lun["storage_object"].rpartition("/")[2]
+                for lun in group.get("luns", [])
+                if lun.get("alua_tg_pt_gp_name") != PEER
+            }
             if set(luns.values()) & names:
                 portals = sorted(f"{_bracketed(one['ip_address'])}:{one['port']}" for one in group.get("portals", []))
                 kept[target["wwn"]] = _Saved(
@@ -214,6 +232,7 @@ def exports_again(saved: dict[str, Any], running: Tree) -> list[str]:
     volumes = {
         name: one["config"].removeprefix(f"{configuration.HANDLER}/") for name, one in _saved_luns(saved).items()
     }
+    pairs = {name: pair.number_of(one) for name, one in _saved_luns(saved).items()}
     there = {lun.name for lun in running.luns}
     now = {export.iqn: export for export in running.exports}
     commands, told = [], set()
@@ -222,13 +241,13 @@ def exports_again(saved: dict[str, Any], running: Tree) -> list[str]:
         whole = set(one.portals) <= set(other.portals) and set(one.initiators) <= set(other.initiators)
         for name in one.luns.values():
             if name in volumes and not (whole and name in there and name in other.luns.values()):
-                commands.append(_export_command(volumes[name], name, iqn, one))
+                commands.append(_export_command(volumes[name], name, iqn, one, pairs[name]))
                 told.add(name)
     return commands + [f"iraid export {volumes[name]} --help" for name in sorted(set(volumes) - there - told)]
 
 
-def _export_command(volume: str, name: str, iqn: str, one: _Saved) -> str:
-    """name: of the storage object."""
+def _export_command(volume: str, name: str, iqn: str, one: _Saved, number: int) -> str:
+    """name: of the storage object.  number: of this gateway in a pair."""
     secret = configuration.is_on(one.group, "authentication")
     numbers = [number for number, storage in one.luns.items() if storage == name]
     readers = {
@@ -244,6 +263,7 @@ def _export_command(volume: str, name: str, iqn: str, one: _Saved) -> str:
         *(f"--portal {portal}" for portal in one.portals),
         *(f"--acl{'-read-only' if initiator in readers else ''} {initiator}" for initiator in one.initiators),
         *(["--demo-mode"] if configuration.is_on(one.group, "generate_node_acls") else []),
+        *([f"--pair {number}"] if number else []),
         "--chap-file FILE" if secret else "--no-chap",
     ]
     return " ".join(words)

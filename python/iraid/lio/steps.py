@@ -9,7 +9,15 @@ from iraid.control.errors import IraidError
 
 from .chap import Credentials
 
-GROUP_TAG = 1  # the one portal group of a target
+GROUP_TAG = 1  # the portal group of a target; of a pair of gateways there are two, tagged 1 and 2
+
+# Target port groups of a storage object (ALUA), which the handler looks for by these names: the portal group of this
+# gateway of a pair, and that of the other.
+HERE, PEER = "iraid_here", "iraid_peer"
+
+
+def _where(iqn: str, tag: int) -> str:
+    return iqn if tag == GROUP_TAG else f"{iqn} (tpg{tag})"
 
 
 @dataclass(frozen=True)
@@ -65,9 +73,10 @@ class CreateTarget:
 @dataclass(frozen=True)
 class CreateGroup:
     iqn: str
+    tag: int = GROUP_TAG
 
     def __str__(self) -> str:
-        return f"portal group {GROUP_TAG} of {self.iqn}"
+        return f"portal group {self.tag} of {self.iqn}"
 
 
 @dataclass(frozen=True)
@@ -76,9 +85,10 @@ class SetGroupAttribute:
     attribute: str
     value: str
     previous: str | None
+    tag: int = GROUP_TAG
 
     def __str__(self) -> str:
-        return f"{self.attribute}={self.value} of {self.iqn}"
+        return f"{self.attribute}={self.value} of {_where(self.iqn, self.tag)}"
 
 
 @dataclass(frozen=True)
@@ -87,9 +97,10 @@ class SetGroupParameter:
     parameter: str
     value: str
     previous: str | None
+    tag: int = GROUP_TAG
 
     def __str__(self) -> str:
-        return f"{self.parameter}={self.value} of {self.iqn}"
+        return f"{self.parameter}={self.value} of {_where(self.iqn, self.tag)}"
 
 
 @dataclass(frozen=True)
@@ -100,25 +111,52 @@ class CreateLun:
     tag: int = GROUP_TAG
 
     def __str__(self) -> str:
-        return f"LUN {self.lun} of {self.iqn}"
+        return f"LUN {self.lun} of {_where(self.iqn, self.tag)}"
+
+
+@dataclass(frozen=True)
+class CreateAlua:
+    """A target port group of a storage object, on standby until the handler says who serves the volume."""
+
+    storage: str
+    name: str
+    number: int
+
+    def __str__(self) -> str:
+        return f"target port group {self.number} ({self.name}) of storage object {self.storage}"
+
+
+@dataclass(frozen=True)
+class SetAlua:
+    """Which target port group a LUN is in; it leaves the group with the LUN."""
+
+    iqn: str
+    lun: int
+    name: str
+    tag: int
+
+    def __str__(self) -> str:
+        return f"LUN {self.lun} of {_where(self.iqn, self.tag)} in target port group {self.name}"
 
 
 @dataclass(frozen=True)
 class CreatePortal:
     iqn: str
     portal: Portal
+    tag: int = GROUP_TAG
 
     def __str__(self) -> str:
-        return f"portal {self.portal} of {self.iqn}"
+        return f"portal {self.portal} of {_where(self.iqn, self.tag)}"
 
 
 @dataclass(frozen=True)
 class CreateAcl:
     iqn: str
     initiator: str
+    tag: int = GROUP_TAG
 
     def __str__(self) -> str:
-        return f"ACL of {self.initiator} in {self.iqn}"
+        return f"ACL of {self.initiator} in {_where(self.iqn, self.tag)}"
 
 
 @dataclass(frozen=True)
@@ -129,9 +167,10 @@ class SetCredentials:
     initiator: str | None
     credentials: Credentials | None
     previous: Credentials | None
+    tag: int = GROUP_TAG
 
     def __str__(self) -> str:
-        return f"CHAP of {self.initiator or 'any initiator'} in {self.iqn}"
+        return f"CHAP of {self.initiator or 'any initiator'} in {_where(self.iqn, self.tag)}"
 
 
 @dataclass(frozen=True)
@@ -141,9 +180,11 @@ class MapLun:
     index: int
     lun: int
     read_only: bool = False
+    tag: int = GROUP_TAG
 
     def __str__(self) -> str:
-        return f"LUN {self.index} of {self.initiator} in {self.iqn}{', read-only' if self.read_only else ''}"
+        read_only = ", read-only" if self.read_only else ""
+        return f"LUN {self.index} of {self.initiator} in {_where(self.iqn, self.tag)}{read_only}"
 
 
 @dataclass(frozen=True)
@@ -154,9 +195,11 @@ class SetReadOnly:
     initiator: str
     index: int
     value: bool
+    tag: int = GROUP_TAG
 
     def __str__(self) -> str:
-        return f"LUN {self.index} of {self.initiator} in {self.iqn} {'read-only' if self.value else 'writable'}"
+        access = "read-only" if self.value else "writable"
+        return f"LUN {self.index} of {self.initiator} in {_where(self.iqn, self.tag)} {access}"
 
 
 @dataclass(frozen=True)
@@ -173,16 +216,17 @@ class SetDiscovery:
 @dataclass(frozen=True)
 class EnableGroup:
     iqn: str
+    tag: int = GROUP_TAG
 
     def __str__(self) -> str:
-        return f"target {self.iqn} enabled"
+        return f"target {_where(self.iqn, self.tag)} enabled"
 
 
 @dataclass(frozen=True)
 class Delete:
     """Remove what `made` made, with all that is below it."""
 
-    made: CreateStorage | CreateTarget | CreateGroup | CreateLun | CreatePortal | CreateAcl | MapLun
+    made: CreateStorage | CreateAlua | CreateTarget | CreateGroup | CreateLun | CreatePortal | CreateAcl | MapLun
 
     def __str__(self) -> str:
         return f"{self.made} removed"
@@ -191,9 +235,10 @@ class Delete:
 @dataclass(frozen=True)
 class DisableGroup:
     iqn: str
+    tag: int = GROUP_TAG
 
     def __str__(self) -> str:
-        return f"target {self.iqn} disabled"
+        return f"target {_where(self.iqn, self.tag)} disabled"
 
 
 Step = (
@@ -205,6 +250,8 @@ Step = (
     | SetGroupAttribute
     | SetGroupParameter
     | CreateLun
+    | CreateAlua
+    | SetAlua
     | CreatePortal
     | CreateAcl
     | SetCredentials
@@ -222,22 +269,24 @@ def inverse(step: Step) -> Step | None:
     match step:
         case CreateStorage() | CreateTarget() | CreateGroup() | CreateLun() | CreatePortal() | CreateAcl() | MapLun():
             return Delete(step)
+        case CreateAlua():
+            return Delete(step)
         case SetStorageAttribute(name, attribute, _, previous):
             return None if previous is None else SetStorageAttribute(name, attribute, previous, None)
-        case SetGroupAttribute(iqn, attribute, _, previous):
-            return None if previous is None else SetGroupAttribute(iqn, attribute, previous, None)
-        case SetGroupParameter(iqn, parameter, _, previous):
-            return None if previous is None else SetGroupParameter(iqn, parameter, previous, None)
-        case SetCredentials(iqn, initiator, _, previous):
-            return SetCredentials(iqn, initiator, previous, None)
+        case SetGroupAttribute(iqn, attribute, _, previous, tag):
+            return None if previous is None else SetGroupAttribute(iqn, attribute, previous, None, tag)
+        case SetGroupParameter(iqn, parameter, _, previous, tag):
+            return None if previous is None else SetGroupParameter(iqn, parameter, previous, None, tag)
+        case SetCredentials(iqn, initiator, _, previous, tag):
+            return SetCredentials(iqn, initiator, previous, None, tag)
         case SetDiscovery(_, previous):
             return SetDiscovery(previous, None)
-        case SetReadOnly(iqn, initiator, index, value):
-            return SetReadOnly(iqn, initiator, index, not value)
-        case EnableGroup(iqn):
-            return DisableGroup(iqn)
-        # What has grown initiators may use already.
-        case DisableGroup() | Delete() | ResizeStorage():
+        case SetReadOnly(iqn, initiator, index, value, tag):
+            return SetReadOnly(iqn, initiator, index, not value, tag)
+        case EnableGroup(iqn, tag):
+            return DisableGroup(iqn, tag)
+        # What has grown initiators may use already.  A LUN leaves its target port group with either of them.
+        case DisableGroup() | Delete() | ResizeStorage() | SetAlua():
             return None
 
 

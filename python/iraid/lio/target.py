@@ -17,7 +17,7 @@ from iraid.control.errors import IraidError
 from iraid.control.locking import open_lock
 from iraid.control.model import Version
 
-from . import access, configuration, export_plan, saved, steps
+from . import access, configuration, export_plan, pair, saved, steps
 from .chap import Credentials
 
 RUNNER = "tcmu-runner"
@@ -44,6 +44,8 @@ class Exported:
     saved: str | None
     header_digest: str = ""
     data_digest: str = ""
+    pair: int = 0  # which gateway of a pair this is; 0: the only one
+    reservations: bool = True  # initiators may reserve the LUN
     warnings: list[str] = field(default_factory=list)
 
 
@@ -106,8 +108,9 @@ def export(request: access.ExportRequest, save: bool = True, dry_run: bool = Fal
             modules = {configuration.FABRIC} if request.discovery else set()
             otherwise = "the export works, but is lost with a reboot"
             file = _save(lio, before, running, names, {request.iqn}, otherwise, modules)
-    group = configuration.find_group(running, request.iqn) or {}
+    group = configuration.find_group(running, request.iqn, plan.tag) or {}
     acls = configuration.acls_of(group)
+    storage = configuration.storage_of_volume(running, request.volume) or {}
     return Exported(
         name=request.volume,
         iqn=request.iqn,
@@ -125,6 +128,8 @@ def export(request: access.ExportRequest, save: bool = True, dry_run: bool = Fal
         saved=file,
         header_digest=access.digest_of(group, access.HEADER_DIGEST),
         data_digest=access.digest_of(group, access.DATA_DIGEST),
+        pair=plan.pair,
+        reservations=str(storage.get("attributes", {}).get("emulate_pr", 1)) != "0",
         warnings=plan.warnings,
     )
 
@@ -291,7 +296,7 @@ class Lio:
         targets: set[str],
         modules: Collection[str] = (),
     ) -> str | None:
-        merged = saved.merge(before, running, storage, targets, modules)
+        merged = saved.merge(before, pair.at_rest(running), storage, targets, modules)
         saved.store(self.save_file, merged, before)
         return str(self.save_file)
 
@@ -318,50 +323,73 @@ class Lio:
                 self._storage(name).set_attribute("dev_size", str(size_bytes))
             case steps.CreateTarget(iqn):
                 self.rtslib.Target(self.fabric, iqn, mode="create")
-            case steps.CreateGroup(iqn):
-                self.rtslib.TPG(self._target(iqn), steps.GROUP_TAG, mode="create")
-            case steps.SetGroupAttribute(iqn, attribute, value):
-                self._group(iqn).set_attribute(attribute, value)
-            case steps.SetGroupParameter(iqn, parameter, value):
-                self._group(iqn).set_parameter(parameter, value)
+            case steps.CreateGroup(iqn, tag):
+                self.rtslib.TPG(self._target(iqn), tag, mode="create")
+            case steps.SetGroupAttribute(iqn, attribute, value, _, tag):
+                self._group(iqn, tag).set_attribute(attribute, value)
+            case steps.SetGroupParameter(iqn, parameter, value, _, tag):
+                self._group(iqn, tag).set_parameter(parameter, value)
             case steps.CreateLun(iqn, lun, storage, tag):
                 self.rtslib.LUN(self._group(iqn, tag), lun, storage_object=self._storage(storage))
-            case steps.CreatePortal(iqn, portal):
-                self.rtslib.NetworkPortal(self._group(iqn), portal.ip, portal.port, mode="create")
-            case steps.CreateAcl(iqn, initiator):
-                self.rtslib.NodeACL(self._group(iqn), initiator, mode="create")
-            case steps.SetCredentials(iqn, initiator, credentials):
-                group = self._group(iqn)
-                _set_credentials(self._acl(iqn, initiator) if initiator else group, credentials)
+            case steps.CreateAlua(storage, name, number):
+                self._create_alua(storage, name, number)
+            case steps.SetAlua(iqn, lun, name, tag):
+                self._set_alua(iqn, lun, name, tag)
+            case steps.CreatePortal(iqn, portal, tag):
+                self.rtslib.NetworkPortal(self._group(iqn, tag), portal.ip, portal.port, mode="create")
+            case steps.CreateAcl(iqn, initiator, tag):
+                self.rtslib.NodeACL(self._group(iqn, tag), initiator, mode="create")
+            case steps.SetCredentials(iqn, initiator, credentials, _, tag):
+                group = self._group(iqn, tag)
+                _set_credentials(self._acl(iqn, initiator, tag) if initiator else group, credentials)
             case steps.SetDiscovery(credentials):
                 _set_discovery(self.fabric, credentials)
-            case steps.MapLun(iqn, initiator, index, lun, read_only):
-                self.rtslib.MappedLUN(self._acl(iqn, initiator), index, lun, write_protect=read_only)
-            case steps.SetReadOnly(iqn, initiator, index, value):
-                self.rtslib.MappedLUN(self._acl(iqn, initiator), index).write_protect = value
-            case steps.EnableGroup(iqn):
-                self._group(iqn).enable = True
-            case steps.DisableGroup(iqn):
-                self._group(iqn).enable = False
+            case steps.MapLun(iqn, initiator, index, lun, read_only, tag):
+                self.rtslib.MappedLUN(self._acl(iqn, initiator, tag), index, lun, write_protect=read_only)
+            case steps.SetReadOnly(iqn, initiator, index, value, tag):
+                self.rtslib.MappedLUN(self._acl(iqn, initiator, tag), index).write_protect = value
+            case steps.EnableGroup(iqn, tag):
+                self._group(iqn, tag).enable = True
+            case steps.DisableGroup(iqn, tag):
+                self._group(iqn, tag).enable = False
             case steps.Delete(made):
                 self._find(made).delete()
+
+    def _create_alua(self, storage: str, name: str, number: int) -> None:
+        group = self.rtslib.ALUATargetPortGroup(self._storage(storage), name, number)
+        try:
+            # STPG is not for initiators: who serves the volume, they don't decide.
+            group.alua_access_type = pair.IMPLICIT
+            group.alua_access_state = pair.STANDBY
+        except BaseException:
+            group.delete()
+            raise
+
+    def _set_alua(self, iqn: str, lun: int, name: str, tag: int) -> None:
+        """rtslib says nothing when the kernel refuses."""
+        entry = self.rtslib.LUN(self._group(iqn, tag), lun)
+        entry.alua_tg_pt_gp_name = name
+        if entry.alua_tg_pt_gp_name != name:
+            raise self.rtslib.RTSLibError(f"it stays in {entry.alua_tg_pt_gp_name}")
 
     def _find(self, made: Any) -> Any:
         match made:
             case steps.CreateStorage():
                 return self._storage(made.name)
+            case steps.CreateAlua(storage, name):
+                return self.rtslib.ALUATargetPortGroup(self._storage(storage), name)
             case steps.CreateTarget(iqn):
                 return self._target(iqn)
-            case steps.CreateGroup(iqn):
-                return self._group(iqn)
+            case steps.CreateGroup(iqn, tag):
+                return self._group(iqn, tag)
             case steps.CreateLun(iqn, lun, _, tag):
                 return self.rtslib.LUN(self._group(iqn, tag), lun)
-            case steps.CreatePortal(iqn, portal):
-                return self.rtslib.NetworkPortal(self._group(iqn), portal.ip, portal.port, mode="lookup")
-            case steps.CreateAcl(iqn, initiator):
-                return self._acl(iqn, initiator)
-            case steps.MapLun(iqn, initiator, index):
-                return self.rtslib.MappedLUN(self._acl(iqn, initiator), index)
+            case steps.CreatePortal(iqn, portal, tag):
+                return self.rtslib.NetworkPortal(self._group(iqn, tag), portal.ip, portal.port, mode="lookup")
+            case steps.CreateAcl(iqn, initiator, tag):
+                return self._acl(iqn, initiator, tag)
+            case steps.MapLun(iqn, initiator, index, tag=tag):
+                return self.rtslib.MappedLUN(self._acl(iqn, initiator, tag), index)
         raise TypeError(f"{made!r} is nothing that can be removed")
 
     def _storage(self, name: str) -> Any:
@@ -373,8 +401,8 @@ class Lio:
     def _group(self, iqn: str, tag: int = steps.GROUP_TAG) -> Any:
         return self.rtslib.TPG(self._target(iqn), tag, mode="lookup")
 
-    def _acl(self, iqn: str, initiator: str) -> Any:
-        return self.rtslib.NodeACL(self._group(iqn), initiator, mode="lookup")
+    def _acl(self, iqn: str, initiator: str, tag: int) -> Any:
+        return self.rtslib.NodeACL(self._group(iqn, tag), initiator, mode="lookup")
 
 
 def _set_credentials(holder: Any, credentials: Credentials | None) -> None:

@@ -51,10 +51,21 @@ class Volume:
     def status(self) -> dict:
         return json.loads(iraid("status", self.name, "--json"))
 
-    def export(self) -> None:
+    def export(self, *options: str) -> None:
         self.iqn = f"iqn.2026-01.org.iraid.test:{self.name}"
         self.portal = f"127.0.0.1:{free_port()}"
-        iraid("export", self.name, "--iqn", self.iqn, "--portal", self.portal, "--acl", initiator.name(), "--no-chap")
+        iraid(
+            "export",
+            self.name,
+            "--iqn",
+            self.iqn,
+            "--portal",
+            self.portal,
+            "--acl",
+            initiator.name(),
+            "--no-chap",
+            *options,
+        )
 
     def login(self) -> Disk:
         if not self.iqn:
