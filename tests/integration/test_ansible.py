@@ -25,6 +25,7 @@ from iraid_dev.stack.private_gateway import IRAID, ROOT, Gateway, call, wait_unt
 
 ROLES = ROOT / "packaging/ansible/roles"
 EXAMPLE = ROOT / "packaging/ansible/example"
+PLAYBOOKS = ("example/site.yml", "example-pair/site.yml", "example-pair/move.yml", "example-pair/upgrade.yml")
 MIB = 1 << 20
 USER, SECRET = "gateway1", "wolf-howls-42"
 TARGET_SECRET = "secret-of-the-targets"
@@ -381,7 +382,7 @@ def test_ansible_lint_has_nothing_to_say(tmp_path: Path) -> None:
     shutil.copytree(EXAMPLE.parent, tmp_path / "ansible", ignore=shutil.ignore_patterns("__pycache__"))
     environment = os.environ | {"HOME": str(tmp_path), "ANSIBLE_HOME": str(tmp_path / "home"), "NO_COLOR": "1"}
     done = subprocess.run(
-        ["ansible-lint", "--offline", "--profile", "production", "--strict", "example/site.yml", "roles/iraid"],
+        ["ansible-lint", "--offline", "--profile", "production", "--strict", *PLAYBOOKS, "roles/iraid"],
         cwd=tmp_path / "ansible",
         env=environment,
         stdin=subprocess.DEVNULL,

@@ -25,7 +25,7 @@ SECRET = "wolf-howls-42"
 
 
 def all_options():
-    return SPECS["main"]["options"] | SPECS["backend"]["options"]
+    return {name: option for one in SPECS.values() for name, option in one["options"].items()}
 
 
 # --- the page, the specification and the defaults agree ---
@@ -41,6 +41,8 @@ def readme_table(heading):
 def test_the_page_has_every_variable_once():
     main = readme_table("## Variables of gateways\n")
     backend = readme_table("## Variables of backend hosts\n")
+    pair = readme_table("Of moves and upgrades:\n")
+    assert sorted(pair) == sorted(SPECS["move"]["options"] | SPECS["upgrade"]["options"])
     assert sorted(main) == sorted(SPECS["main"]["options"])
     assert sorted(backend) == sorted(SPECS["backend"]["options"])
 
@@ -105,6 +107,21 @@ def test_tasks_give_modules_arguments_that_they_have():
             for module in set(task) & set(MODULES):
                 known = {ast.literal_eval(key) for key in constants(module)["ARGUMENTS"].keys}
                 assert set(task[module]) <= known, task["name"]
+
+
+def test_the_example_of_a_pair_is_accepted():
+    example = ROLE.parents[1] / "example-pair"
+    given = yaml.safe_load((example / "group_vars/gateways.yml").read_text())
+    hosts = yaml.safe_load((example / "inventory.yml").read_text())["all"]["children"]["gateways"]["hosts"]
+    assert given["iraid_pair"] == list(hosts)
+    told = {}
+    for name, host in hosts.items():
+        text = json.dumps(given["iraid_volumes"]).replace("{{ inventory_hostname }}", name)
+        volumes = json.loads(text.replace("{{ ansible_host }}", host["ansible_host"]))
+        assert problems(volumes, pair=given["iraid_pair"]) == []
+        told[name] = filters.pair_told(volumes, given["iraid_pair"])
+    for name in hosts:
+        assert filters.pair_plan.pair_problems(given["iraid_pair"], name, told) == []
 
 
 def test_the_example_is_accepted():

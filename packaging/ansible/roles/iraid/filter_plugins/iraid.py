@@ -8,17 +8,23 @@ names the thing, its value, and what to write; none holds a part of a secret.
 import importlib.util
 from pathlib import Path
 
+try:
+    from ansible.errors import AnsibleFilterError
+except ImportError:  # in tests without Ansible
+    AnsibleFilterError = ValueError
 
-def _load_names():
+
+def _load(name):
     """The role's module_utils can't be imported by name on the controller."""
-    path = Path(__file__).resolve().parents[1] / "module_utils/iraid/names.py"
-    spec = importlib.util.spec_from_file_location("iraid_names", path)
+    path = Path(__file__).resolve().parents[1] / f"module_utils/iraid/{name}.py"
+    spec = importlib.util.spec_from_file_location(f"iraid_{name}", path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 
 
-names = _load_names()
+names = _load("names")
+pair_plan = _load("pair_plan")
 
 MEMBERS = {0: (2, 32), 1: (2, 4), 5: (3, 32), 6: (4, 32), 10: (3, 32)}
 DEVICES_MAX = 40
@@ -50,7 +56,7 @@ class Problems(list):
 
 
 def gateway_problems(given):
-    """given: {volumes, replace, confirm_delete, spares, discovery_chap} as the role's variables have them."""
+    """given: {volumes, replace, confirm_delete, spares, discovery_chap, pair} as the role's variables have them."""
     problems = Problems()
     _check_chap("iraid_discovery_chap", given["discovery_chap"], problems)
     seen_names, seen_devices = set(), {}
@@ -60,6 +66,7 @@ def gateway_problems(given):
         if volume.get("name") in seen_names:
             problems.append(f"{where}.name: '{volume['name']}' occurs twice: write one entry for each volume")
         seen_names.add(volume.get("name"))
+        _check_in_pair(where, volume, given.get("pair") or [], problems)
         if volume.get("state") == "absent":
             _check_absent(where, volume, given["confirm_delete"], problems)
             continue
@@ -79,6 +86,38 @@ def gateway_problems(given):
         for key in ("old", "new"):
             problems.check(f"{where}.{key}", names.member, entry.get(key))
     return list(problems)
+
+
+def _check_in_pair(where, volume, pair, problems):
+    """What one gateway can tell; what needs both: pair_problems() in pair_plan.py."""
+    wanted = volume.get("preferred")
+    if not pair:
+        if wanted:
+            problems.append(
+                f"{where}.preferred: '{wanted}' says which gateway of a pair serves it, and iraid_pair is empty: write "
+                "iraid_pair, or remove it"
+            )
+        return
+    if wanted and wanted not in pair:
+        problems.append(f"{where}.preferred: '{wanted}' is not of this pair: write {' or '.join(map(str, pair))}")
+    if volume.get("state") == "stopped":
+        problems.append(
+            f"{where}.state: a volume of a pair is not stopped by Ansible, for the other gateway may serve it: write started, "
+            f"and put it on standby where it is not to run: iraid standby {volume.get('name')}"
+        )
+    if volume.get("state") == "absent":
+        return
+    if not volume.get("initiator"):
+        problems.append(
+            f"{where}.initiator: it is missing: targets tell the gateways of a pair apart by it; give each its own, for "
+            "example from a variable of the host"
+        )
+    export = volume.get("export")
+    if export and export.get("state") != "absent" and not export.get("portals"):
+        problems.append(
+            f"{where}.export.portals: there are none: in a pair each gateway listens on addresses of its own; name them, for "
+            "example from a variable of the host"
+        )
 
 
 def _check_absent(where, volume, confirmed, problems):
@@ -245,7 +284,9 @@ def _check_tgt(where, target, given, problems):
             )
 
 
-def volume_arguments(volumes, config_dir, replace, confirm_delete, confirm_overwrite, discovery_chap):
+def volume_arguments(
+    volumes, config_dir, replace, confirm_delete, confirm_overwrite, discovery_chap, pair=(), here=None
+):
     """Volumes as the tasks loop over them: no secrets, but the names of their files; what is not given is null."""
     arguments = []
     for volume in volumes:
@@ -263,6 +304,7 @@ def volume_arguments(volumes, config_dir, replace, confirm_delete, confirm_overw
         shown["settings"] = dict(volume.get("settings") or {}) | lines
         export["chap_file"] = export_path(config_dir, volume["name"]) if export.pop("chap", None) else None
         export["discovery_chap_file"] = discovery_path(config_dir) if discovery_chap else None
+        export["pair"] = pair_plan.number(here, pair) if pair else None
         wanted = bool(volume.get("export")) and volume.get("state", "started") == "started"
         gone = volume.get("state") == "absent" or export.get("state") == "absent"
         shown["export"] = export
@@ -301,6 +343,56 @@ def spare_arguments(spares, config_dir):
     ]
 
 
+def pair_told(volumes, pair):
+    """What the other gateway compares with its own; the volumes have no problems of their own."""
+    shown = pair_plan.told(volumes)
+    for volume in shown:
+        if volume.get("initiator"):
+            volume["initiator"] = names.iqn(volume["initiator"])
+        if (volume.get("export") or {}).get("portals"):
+            volume["export"]["portals"] = [names.listen(one) for one in volume["export"]["portals"]]
+    return {"pair": list(pair), "volumes": shown}
+
+
+def pair_problems(pair, here, hosts, hostvars):
+    """hosts: that play along and have not failed."""
+    told_by = {
+        host: hostvars[host]["iraid_pair_told"]
+        for host in pair
+        if host in hosts and host in hostvars and "iraid_pair_told" in hostvars[host]
+    }
+    return pair_plan.pair_problems(pair, here, told_by)
+
+
+def _seen_by(pair, hosts, hostvars):
+    for host in pair:
+        if host not in hosts or "iraid_pair_seen" not in hostvars[host]:
+            raise AnsibleFilterError(
+                f"{host} does not take part in this play any more: see the first error above; nothing of the volumes of the "
+                f"pair {', '.join(pair)} is changed"
+            )
+    return {host: hostvars[host]["iraid_pair_seen"] for host in pair}
+
+
+def pair_turns(volumes, pair, hosts, hostvars):
+    """{name of a volume: turn()} of all."""
+    seen = _seen_by(pair, hosts, hostvars)
+    return {volume["name"]: pair_plan.turn(volume, pair, seen) for volume in volumes}
+
+
+def pair_moves(volumes, pair, hosts, hostvars, chosen, to):
+    return pair_plan.moves(volumes, pair, _seen_by(pair, hosts, hostvars), chosen, to)
+
+
+def pair_unfit(volumes, pair, hosts, hostvars):
+    return pair_plan.unfit(volumes, pair, _seen_by(pair, hosts, hostvars))
+
+
+def pair_preferred(volumes, pair, host):
+    """Names of the volumes that this gateway serves if nothing else is said."""
+    return [volume["name"] for volume in volumes if pair_plan.preferred(volume, pair) == host]
+
+
 def secret_path(config_dir, name):
     return f"{config_dir}/secrets/{name}"
 
@@ -326,4 +418,10 @@ class FilterModule:
             "iraid_volume_arguments": volume_arguments,
             "iraid_secret_files": secret_files,
             "iraid_spare_arguments": spare_arguments,
+            "iraid_pair_told": pair_told,
+            "iraid_pair_problems": pair_problems,
+            "iraid_pair_turns": pair_turns,
+            "iraid_pair_moves": pair_moves,
+            "iraid_pair_unfit": pair_unfit,
+            "iraid_pair_preferred": pair_preferred,
         }

@@ -21,6 +21,17 @@ options:
   iqn:
     description: Name of the target that initiators will see; required for C(present).
     type: str
+  pair:
+    description: This gateway's number in a pair; without it the volume has one gateway.
+    type: int
+    choices: [1, 2]
+  lun:
+    description: Its number in the target; without it the number that it has, or the lowest that is free.
+    type: int
+  probe:
+    description: Change nothing, and say in I(needs) what would have to be done.
+    type: bool
+    default: false
   portals:
     description: IP:PORT of each address to listen on.
     type: list
@@ -81,6 +92,10 @@ changes:
   returned: always
   type: list
   elements: str
+needs:
+  description: C(nothing); C(export), which can be done as it is; C(turn), the volume has to be active here for it.
+  returned: with I(probe)
+  type: str
 export:
   description: What C(iraid export --json) answered.
   returned: when the volume is exported
@@ -98,6 +113,9 @@ ARGUMENTS = {
     "name": {"type": "str", "required": True},
     "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
     "iqn": {"type": "str"},
+    "pair": {"type": "int", "choices": [1, 2]},
+    "lun": {"type": "int"},
+    "probe": {"type": "bool", "default": False},
     "portals": {"type": "list", "elements": "str", "default": []},
     "initiators": {"type": "list", "elements": "str", "default": []},
     "read_only_initiators": {"type": "list", "elements": "str", "default": []},
@@ -116,6 +134,10 @@ def words_of(given, check_mode):
     if given["iqn"]:
         words += ["--iqn", iqn(given["iqn"])]
     if given["state"] == "present":
+        if given["pair"]:
+            words += ["--pair", str(given["pair"])]
+        if given["lun"] is not None:
+            words += ["--lun", str(given["lun"])]
         for portal in given["portals"]:
             words += ["--portal", listen(portal)]
         for initiator in given["initiators"]:
@@ -136,7 +158,7 @@ def strangers(given, answer):
     """Texts about what stands in the target and not in the inventory: it stays, since others may have put it there."""
     texts = []
     known = {iqn(one) for one in (*given["initiators"], *given["read_only_initiators"])}
-    where = f"/iscsi/{answer['iqn']}/tpg1"
+    where = f"/iscsi/{answer['iqn']}/tpg{given['pair'] or 1}"
     for one in answer.get("initiators", ()):
         if not given["demo_mode"] and one not in known:
             texts.append(
@@ -165,6 +187,33 @@ def not_there_yet(module, given):
     module.exit_json(changed=bool(made), changes=made, diff=diff([], made))
 
 
+def probe(module, given):
+    """Of a volume that is on standby here."""
+    iraid = Iraid(module, given["command"])
+    needs = "turn"
+    try:
+        if not unwritten(given):
+            needs = "export" if iraid.run(*words_of(given, check_mode=True))["changes"] else "nothing"
+    except Absent:
+        if not module.check_mode:
+            raise
+    except Failure as failure:
+        if failure.kind == "busy":
+            needs = _needs_of(module, iraid, given["name"], failure)
+        elif failure.kind != "not_found" or not module.check_mode:
+            raise
+    module.exit_json(changed=False, changes=[], needs=needs)
+
+
+def _needs_of(module, iraid, name, failure):
+    """What has no LUN here needs a turn; of what has one it is not known."""
+    users = (iraid.status(name) or {}).get("users", ())
+    if not any(str(user).startswith("tcmu") for user in users):
+        return "turn"
+    module.warn(f"whether the export of volume {name} is as the inventory says can't be seen here: {failure.text}")
+    return "nothing"
+
+
 def run(module):
     given = module.params
     if given["state"] == "present" and not given["iqn"]:
@@ -172,6 +221,8 @@ def run(module):
             msg=f"export of volume {given['name']}: iqn is missing: give the name of the target that "
             "initiators will see"
         )
+    if given["probe"]:
+        return probe(module, given)
     if module.check_mode and unwritten(given):
         return not_there_yet(module, given)
     try:

@@ -98,6 +98,10 @@ options:
     description: Confirms C(state=absent).
     type: bool
     default: false
+  wipe:
+    description: C(false) with C(state=absent) only forgets the volume here; its members are not touched.
+    type: bool
+    default: true
   command:
     description: The iraid command.
     type: str
@@ -159,6 +163,7 @@ ARGUMENTS = {
     "overwrite": {"type": "bool", "default": False},
     "confirm_overwrite": {"type": "bool", "default": False},
     "confirm_delete": {"type": "bool", "default": False},
+    "wipe": {"type": "bool", "default": True},
     "command": {"type": "str", "default": "iraid"},
 }
 
@@ -187,6 +192,7 @@ def wanted(given):
         overwrite=given["overwrite"],
         confirm_overwrite=given["confirm_overwrite"],
         confirm_delete=given["confirm_delete"],
+        wipe=given["wipe"],
         chap_file=given["chap_file"],
         initiator=given["initiator"],
     )

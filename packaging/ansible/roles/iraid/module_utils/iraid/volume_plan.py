@@ -39,6 +39,7 @@ class Wanted:
     overwrite: bool = False
     confirm_overwrite: bool = False
     confirm_delete: bool = False
+    wipe: bool = True
     chap_file: str = None
     initiator: str = None
 
@@ -187,7 +188,10 @@ def _plan_delete(want, plan):
             f"iraid_confirm_delete: [{want.name}]; to keep the volume, remove it from "
             "iraid_volumes"
         )
-    plan.add(f"delete volume {want.name} and all of its data", "delete", want.name, "--yes")
+    if want.wipe:
+        plan.add(f"delete volume {want.name} and all of its data", "delete", want.name, "--yes")
+    else:
+        plan.add(f"forget volume {want.name} on this gateway", "delete", want.name, "--yes", "--no-wipe")
 
 
 def _check_same(want, have):
