@@ -23,6 +23,7 @@ print_usage(FILE *out)
 		"usage: iraid-engine [--socket PATH] [--start-all]\n"
 		"       iraid-engine --check-config [--json] [NAME]\n"
 		"       iraid-engine --print-config gateway|volume [NAME]\n"
+		"       iraid-engine --record-standby NAME\n"
 		"\n"
 		"Serve volumes and the control socket without tcmu-runner.\n"
 		"\n"
@@ -33,6 +34,9 @@ print_usage(FILE *out)
 		"  --print-config print the settings of the gateway, or of a volume, as JSON\n"
 		"  --print-config-keys      print all keys, as JSON\n"
 		"  --print-config-template  print a gateway.conf with every key explained\n"
+		"  --record-standby  put a volume on standby whose handler is dead or hangs; exit "
+		"status 3 if a process has\n"
+		"                 it still\n"
 		"  --version      print the version\n"
 		"  --help         print this text\n");
 }
@@ -101,7 +105,7 @@ serve_socket(const char *socket, bool all)
 	return EXIT_SUCCESS;
 }
 
-enum action { ACTION_SERVE, ACTION_CHECK, ACTION_SHOW };
+enum action { ACTION_SERVE, ACTION_CHECK, ACTION_SHOW, ACTION_STANDBY };
 
 static int
 act(enum action action, const char *what, const char *name, const char *socket, bool all,
@@ -114,6 +118,8 @@ act(enum action action, const char *what, const char *name, const char *socket, 
 		return config_main_check(name, as_json);
 	case ACTION_SHOW:
 		return config_main_show(what, name);
+	case ACTION_STANDBY:
+		return standby_main_record(name);
 	}
 	return EXIT_FAILURE;
 }
@@ -128,6 +134,7 @@ main(int argc, char **argv)
 		{ "print-config", required_argument, NULL, 'p' },
 		{ "print-config-keys", no_argument, NULL, 'k' },
 		{ "print-config-template", no_argument, NULL, 't' },
+		{ "record-standby", no_argument, NULL, 'r' },
 		{ "json", no_argument, NULL, 'j' },
 		{ "version", no_argument, NULL, 'V' },
 		{ "help", no_argument, NULL, 'h' },
@@ -157,6 +164,9 @@ main(int argc, char **argv)
 			return config_main_keys();
 		case 't':
 			return config_main_template();
+		case 'r':
+			action = ACTION_STANDBY;
+			break;
 		case 'j':
 			as_json = true;
 			break;

@@ -1,10 +1,14 @@
 /* drivers/offline.c - see offline.h. */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "adapters/base/reactor.h"
 #include "adapters/config/check.h"
 #include "adapters/config/keys.h"
+#include "adapters/volume/host.h"
 #include "offline.h"
 
 static void
@@ -102,4 +106,58 @@ config_main_template(void)
 	fputs(text, stdout);
 	free(text);
 	return EXIT_SUCCESS;
+}
+
+static int
+say_fault(const struct fault *fault)
+{
+	fprintf(stderr, "iraid-engine: %s\n", fault->message);
+	if (fault->remedy[0])
+		fprintf(stderr, "  remedy: %s\n", fault->remedy);
+	return EXIT_FAILURE;
+}
+
+/* Recorded first: a handler that begins once the lock is free finds the record. */
+static int
+record_and_lock(const struct volume_config *config, const char *name, struct fault *fault)
+{
+	uint64_t since_ms;
+	int error, fd;
+
+	error = standby_recall(config->uuid, &since_ms);
+	if (error != 0)
+		error = standby_record(config->uuid, realtime_ms());
+	if (error != 0)
+		return fault_disk(fault, error, state_dir(),
+				  "volume \"%s\": its role can't be recorded in %s/standby: %s",
+				  name, state_dir(), strerror(-error));
+	fd = volume_lock(config->uuid, name, "iraid-engine", fault);
+	if (fd < 0)
+		return fd;
+	close(fd);
+	return 0;
+}
+
+int
+standby_main_record(const char *name)
+{
+	struct fault fault = FAULT_NONE;
+	struct volume_config *config;
+	int error;
+
+	if (!name) {
+		fprintf(stderr, "iraid-engine: --record-standby needs the volume's name\n");
+		return 2;
+	}
+	config = malloc(sizeof(*config));
+	if (!config)
+		return out_of_memory();
+	error = volume_config_read(name, config, &fault);
+	if (error == 0)
+		error = record_and_lock(config, name, &fault);
+	free(config);
+	if (error == 0)
+		return EXIT_SUCCESS;
+	say_fault(&fault);
+	return error == -EBUSY ? STANDBY_HELD : EXIT_FAILURE;
 }
