@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
+from disk_bytes import get, put
 
 from iraid_dev.stack.gateway import attempt_iraid, iraid
-from iraid_dev.stack.tools import run
+from iraid_dev.stack.tools import attempt, run, wait_for
 
 SAVED = Path("/etc/rtslib-fb-target/saveconfig.json")
 TARGETS = Path("/sys/kernel/config/target")
 OPTIMIZED, STANDBY = 0, 2
+NOT_READY, UNIT_ATTENTION = 2, 6  # exit statuses of sg3-utils
+TEST_UNIT_READY, READ_10 = "00 00 00 00 00 00", "28 00 00 00 00 00 00 00 08 00"
 
 
 def pair_of(volume: str) -> Path:
@@ -76,3 +80,153 @@ def test_a_pair_comes_back_from_the_saved_configuration_as_it_was(gateway, farm)
     volume.logout()
     volume.unexport()
     assert not list(TARGETS.glob(f"core/user_*/{volume.name}"))
+
+
+# --- by whose paths initiators come ---
+
+
+def states(volume: str) -> tuple[int, int]:
+    """Of this gateway's group, and of the other one's, as the kernel has them."""
+    return tuple(
+        int((pair_of(volume) / name / "alua_access_state").read_text()) for name in ("iraid_here", "iraid_peer")
+    )
+
+
+def reported(disk: str) -> dict[int, str]:
+    """State of each target port group, by REPORT TARGET PORT GROUPS; with the identifier of its one port."""
+    text = run("sg_rtpg", "--decode", disk)
+    found = re.findall(
+        r"target port group id : 0x(\d) , Pref=0.*?asymmetric access state : 0x[0-9a-f]+\s+\((.*?)\)"
+        r".*?Relative target port ids:\s+0x0?(\d)",
+        text,
+        re.DOTALL,
+    )
+    assert found, text
+    assert all(group == port for group, _, port in found), text
+    return {int(group): state for group, state, _ in found}
+
+
+def raw(disk: str, cdb: str, *options: str) -> tuple[int, str]:
+    return attempt("sg_raw", "--cmdset=1", "-t", "20", *options, disk, *cdb.split())
+
+
+def hear_of_the_change_once(disk: str) -> None:
+    status, text = raw(disk, TEST_UNIT_READY)
+    assert status == UNIT_ATTENTION and "symmetric access state changed" in text, (status, text)
+    assert raw(disk, TEST_UNIT_READY)[0] != UNIT_ATTENTION
+
+
+def is_refused(disk: str) -> None:
+    for cdb, options in ((TEST_UNIT_READY, ()), (READ_10, ("-r", "4096"))):
+        status, text = raw(disk, cdb, *options)
+        assert status == NOT_READY and "standby" in text.lower(), (cdb, status, text)
+
+
+@pytest.mark.timeout(600)
+def test_initiators_are_told_who_serves_a_volume_and_of_each_change_once(gateway, farm):
+    volume = gateway.create(5, farm(3, size_bytes=64 << 20).members())
+    volume.export("--pair", "1")
+    disk = volume.login().path
+    attempt("sg_turs", disk)  # hears of the new session, or of what came before it
+    attempt("sg_turs", disk)
+    assert "TPGS=1" in run("sg_inq", disk)
+    identity = run("sg_inq", "--page=0x83", disk)
+    assert re.search(r"Relative target port: 0x1\b", identity) and re.search(r"Target port group: 0x1\b", identity)
+    assert states(volume.name) == (OPTIMIZED, STANDBY)
+    here, peer = "active/optimized", "standby"
+    assert reported(disk) == {1: here, 2: peer}
+
+    iraid("standby", volume.name)
+    assert states(volume.name) == (STANDBY, OPTIMIZED)
+    hear_of_the_change_once(disk)
+    is_refused(disk)
+    assert reported(disk) == {1: peer, 2: here}
+    assert run("sg_inq", "--page=0x83", disk) == identity
+
+    gateway.runner.kill()
+    gateway.runner.start()
+    wait_for(lambda: volume.status()["role"] == "standby", "the runner to have the volume")
+    wait_for(lambda: raw(disk, TEST_UNIT_READY)[0] == NOT_READY, "the LUN to be back")
+    is_refused(disk)
+    assert states(volume.name) == (STANDBY, OPTIMIZED)
+
+    iraid("activate", volume.name)
+    assert states(volume.name) == (OPTIMIZED, STANDBY)
+    hear_of_the_change_once(disk)
+    assert reported(disk) == {1: here, 2: peer}
+    put(disk, b"active" * 1000, 0)
+    assert get(disk, 6000, 0) == b"active" * 1000
+
+    gateway.runner.kill()  # an active one stays so: no path changes
+    gateway.runner.start()
+    wait_for(lambda: raw(disk, TEST_UNIT_READY)[0] == 0, "the LUN to be back")
+    assert states(volume.name) == (OPTIMIZED, STANDBY)
+
+
+@pytest.mark.timeout(600)
+def test_groups_follow_the_role_also_where_somebody_else_wrote_them(gateway, farm):
+    """A restore at boot makes them after the LUN was opened; targetcli may write what it likes."""
+    volume = gateway.create(5, farm(3, size_bytes=64 << 20).members())
+    volume.export("--pair", "2")
+    assert states(volume.name) == (OPTIMIZED, STANDBY)  # export waits for that
+    (pair_of(volume.name) / "iraid_here/alua_access_state").write_text("2\n")
+    wait_for(lambda: states(volume.name) == (OPTIMIZED, STANDBY), "the state to be written again")
+    iraid("standby", volume.name)
+    run("targetctl", "clear")
+    run("targetctl", "restore")
+    wait_for(lambda: states(volume.name) == (STANDBY, OPTIMIZED), "the state of standby")
+    iraid("activate", volume.name)
+    assert states(volume.name) == (OPTIMIZED, STANDBY)
+    run("targetctl", "clear")
+    run("targetctl", "restore")
+    wait_for(lambda: states(volume.name) == (OPTIMIZED, STANDBY), "the state of an active volume")
+
+
+@pytest.mark.timeout(600)
+def test_what_a_pair_refuses_and_what_standby_answers(gateway, farm):
+    volume = gateway.create(5, farm(3, size_bytes=64 << 20).members())
+    volume.export("--pair", "1")
+    disk = volume.login().path
+    attempt("sg_turs", disk)
+    attempt("sg_turs", disk)
+    for words in (("--out", "--register", "--param-sark=0x1234"), ("--in", "--read-keys")):
+        status, text = attempt("sg_persist", "--no-inquiry", *words, disk)
+        assert status != 0 and "Invalid opcode" in text, text
+    _, text = attempt("sg_stpg", "--tp=1,2", "--state=s,o", disk)  # its status is 0 whatever happens
+    assert "Invalid opcode" in text
+    assert states(volume.name) == (OPTIMIZED, STANDBY)
+    mode = raw(disk, "1a 00 0a 00 40 00", "-r", "64")
+    iraid("standby", volume.name)
+    hear_of_the_change_once(disk)
+    assert raw(disk, "1a 00 0a 00 40 00", "-r", "64") == mode
+    for cdb in ("15 10 00 00 00 00", "12 00 00 00 60 00", "03 00 00 00 12 00", "25 00 00 00 00 00 00 00 00 00"):
+        status, text = raw(disk, cdb, "-r", "96") if cdb[:2] != "15" else raw(disk, cdb)
+        assert status == 0, (cdb, status, text)
+    assert raw(disk, "a0 00 00 00 00 00 00 00 00 40 00 00", "-r", "64")[0] == 0
+
+
+@pytest.mark.timeout(600)
+def test_a_state_that_the_kernel_refuses_is_told_once_with_a_remedy(gateway, farm):
+    volume = gateway.create(5, farm(3, size_bytes=64 << 20).members())
+    volume.export("--pair", "1")
+
+    def told() -> list[str]:
+        return [e["text"] for e in json.loads(iraid("events", "--json"))["events"] if e["kind"] == "paths"]
+
+    (pair_of(volume.name) / "iraid_here/alua_access_type").write_text("0\n")  # by somebody's hand
+    iraid("standby", volume.name)
+    (text,) = wait_for(told, "an event")
+    assert f"iraid unexport {volume.name}" in text and "dmesg" in text
+    iraid("standby", volume.name)  # looks again
+    assert told() == [text]
+    (pair_of(volume.name) / "iraid_here/alua_access_type").write_text("1\n")
+    wait_for(lambda: states(volume.name) == (STANDBY, OPTIMIZED), "the state to be written after all")
+
+
+@pytest.mark.timeout(600)
+def test_a_lun_without_groups_tells_of_none(gateway, farm):
+    volume = gateway.create(5, farm(3, size_bytes=64 << 20).members())
+    disk = volume.login().path
+    assert "TPGS=0" in run("sg_inq", disk)
+    assert "Target port group" not in run("sg_inq", "--page=0x83", disk)
+    assert attempt("sg_rtpg", disk)[0] != 0

@@ -32,6 +32,7 @@
 #include "adapters/base/reactor.h"
 #include "adapters/lun/job.h"
 #include "adapters/lun/scsi.h"
+#include "alua.h"
 #include "lio.h"
 
 #define SUBTYPE "iraid"
@@ -89,6 +90,7 @@ struct raw {
 
 static struct volume_host *host;
 static struct control *control;
+static struct alua *alua;
 
 /* --- log --- */
 
@@ -438,6 +440,28 @@ describe_unit(struct device *device, const struct volume_brief *brief, uint16_t 
 	memcpy(unit->uuid, device->uuid, sizeof(unit->uuid));
 }
 
+/* As the kernel has it, which enforces it: false without another gateway. */
+static bool
+find_pair(const struct device *device, struct lio_pair *pair)
+{
+	char config[sizeof(SUBTYPE) + LAYOUT_NAME_MAX + 1];
+
+	snprintf(config, sizeof(config), SUBTYPE "/%s", device->name);
+	return alua && alua_find(alua, config, pair);
+}
+
+static void
+describe_pair(const struct device *device, struct scsi_unit *unit)
+{
+	struct lio_pair pair;
+
+	if (!find_pair(device, &pair))
+		return;
+	unit->gateway = pair.here;
+	for (int i = 0; i < GATEWAYS; i++)
+		unit->access[i] = (uint8_t)pair.access[i];
+}
+
 static int
 raw_begin(struct device *device, struct tcmur_cmd *command)
 {
@@ -448,7 +472,7 @@ raw_begin(struct device *device, struct tcmur_cmd *command)
 	struct raw *raw;
 	uint16_t asc = readiness(device, &brief);
 
-	if (!may_submit(device, asc))
+	if (!may_submit(device, asc) && !scsi_works_on_standby(lib->cdb))
 		return sense(command, SENSE_NOT_READY, asc);
 	raw = calloc(1, sizeof(*raw));
 	if (!raw)
@@ -512,15 +536,18 @@ flush_lun(struct tcmu_device *tcmu, struct tcmur_cmd *command)
 }
 
 /* Of each change one command of one session is told, as with all that the runner tells: the ring
- * does not say who asks.  LIO tells each session by itself, where it knows of the role by the state
- * of a target port group.
+ * does not say who asks.  Where there are two gateways LIO knows of the role by the state of a target
+ * port group, and tells each session; then it is not told twice.
  */
 static uint16_t
 role_attention(struct device *device, uint16_t not_ready, const uint8_t *cdb)
 {
 	bool is_standby = not_ready == ASC_STANDBY;
 	bool changed = device->role_known && device->was_standby != is_standby;
+	struct lio_pair pair;
 
+	if (changed && find_pair(device, &pair))
+		changed = false;
 	if (!device->volume || (changed && !scsi_tells_attention(cdb)))
 		return changed ? ASC_ACCESS_STATE_CHANGED : 0;
 	device->role_known = true;
@@ -543,6 +570,8 @@ handle_command(struct tcmu_device *tcmu, struct tcmur_cmd *command)
 		return TCMU_STS_BUSY;
 	describe_unit(device, &brief, not_ready, &unit);
 	unit.attention = role_attention(device, not_ready, lib->cdb);
+	if (scsi_asks_of_pair(lib->cdb))
+		describe_pair(device, &unit);
 	scsi_emulate(&unit, lib->cdb, tcmu_iovec_length(lib->iovec, lib->iov_cnt), &answer);
 	switch (answer.verdict) {
 	case LUN_JOB:
@@ -777,9 +806,12 @@ end_handler(void)
 		volume_host_end(host);
 	if (control)
 		control_stop(control);
+	if (alua)
+		alua_end(alua);
 	if (host)
 		volume_host_destroy(host);
 	control = NULL;
+	alua = NULL;
 	host = NULL;
 }
 
@@ -823,6 +855,10 @@ handler_init(void)
 	host = volume_host_create("tcmu-runner");
 	if (!host)
 		return -ENOMEM;
+	alua = alua_begin(host, LIO_FOLDER);
+	if (!alua)
+		tcmu_err("iraid: no thread for ALUA: initiators of two gateways are not told by "
+			 "which to come\n");
 	/* Without the socket LUNs still work; only administration does not. */
 	control = control_start(host, socket_path(), &fault);
 	if (!control)

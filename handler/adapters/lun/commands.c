@@ -24,6 +24,7 @@
 #define OPCODE_REQUEST_SENSE 0x03
 #define OPCODE_INQUIRY 0x12
 #define OPCODE_REPORT_LUNS 0xa0
+#define OPCODE_MAINTENANCE_IN 0xa3
 
 static uint16_t
 kernel_answers(const struct scsi_unit *unit, const uint8_t *cdb, uint64_t data_bytes)
@@ -50,7 +51,7 @@ const struct scsi_command scsi_commands[] = {
 	{ 0x0a, NO_ACTION, "WRITE(6)", RANGE_6(0), .begin = lun_begin_write },
 	{ 0x12, NO_ACTION, "INQUIRY", { 0x01, 0xff, 0xff, 0xff }, .answer = lun_inquiry, STANDBY },
 	{ 0x15, NO_ACTION, "MODE SELECT(6)",
-	  { 0x11, 0, 0, 0xff }, .begin = lun_begin_mode_select },
+	  { 0x11, 0, 0, 0xff }, .begin = lun_begin_mode_select, STANDBY },
 	{ 0x16, NO_ACTION, "RESERVE(6)", { 0 }, .check = kernel_answers, STANDBY },
 	{ 0x17, NO_ACTION, "RELEASE(6)", { 0 }, .check = kernel_answers, STANDBY },
 	{ 0x1a, NO_ACTION, "MODE SENSE(6)", { 0x08, 0xff, 0xff, 0xff }, .answer = lun_mode_sense, STANDBY },
@@ -66,7 +67,7 @@ const struct scsi_command scsi_commands[] = {
 	{ 0x41, NO_ACTION, "WRITE SAME(10)", RANGE_10(TRANSFER), .begin = lun_begin_write_same },
 	{ 0x42, NO_ACTION, "UNMAP", { 0x01, 0, 0, 0, 0, 0, 0xff, 0xff }, .begin = lun_begin_unmap },
 	{ 0x55, NO_ACTION, "MODE SELECT(10)",
-	  { 0x11, 0, 0, 0, 0, 0, 0xff, 0xff }, .begin = lun_begin_mode_select },
+	  { 0x11, 0, 0, 0, 0, 0, 0xff, 0xff }, .begin = lun_begin_mode_select, STANDBY },
 	{ 0x5a, NO_ACTION, "MODE SENSE(10)",
 	  { 0x18, 0xff, 0xff, 0, 0, 0, 0xff, 0xff }, .answer = lun_mode_sense, STANDBY },
 	RESERVE_IN(0x00, "READ KEYS"),
@@ -99,6 +100,8 @@ const struct scsi_command scsi_commands[] = {
 	{ 0x9e, 0x10, "READ CAPACITY(16)", ALLOCATION_16(0x10), .answer = lun_read_capacity_16, STANDBY },
 	{ 0x9e, 0x12, "GET LBA STATUS", RANGE_16(0x12), .answer = lun_get_lba_status },
 	{ 0xa0, NO_ACTION, "REPORT LUNS", { 0, 0xff, 0, 0, 0, ALL_4 }, .check = kernel_answers, STANDBY },
+	{ 0xa3, 0x0a, "REPORT TARGET PORT GROUPS",
+	  { 0xea, 0, 0, 0, 0, ALL_4 }, .answer = lun_report_groups, STANDBY, .in_pair = true },
 	{ 0xa3, 0x0c, "REPORT SUPPORTED OPERATION CODES",
 	  { 0x0c, 0x87, 0xff, ALL_4, 0xff, 0xff }, .answer = report_opcodes, STANDBY },
 	{ 0xa8, NO_ACTION, "READ(12)", RANGE_12(TRANSFER), .check = lun_check_transfer },
@@ -123,6 +126,26 @@ scsi_find_command(const uint8_t *cdb)
 	return NULL;
 }
 
+static bool
+is_there(const struct scsi_unit *unit, const struct scsi_command *command)
+{
+	return !command->in_pair || unit->gateway != 0;
+}
+
+bool
+scsi_works_on_standby(const uint8_t *cdb)
+{
+	const struct scsi_command *command = scsi_find_command(cdb);
+
+	return command && command->on_standby;
+}
+
+bool
+scsi_asks_of_pair(const uint8_t *cdb)
+{
+	return cdb[0] == OPCODE_INQUIRY || cdb[0] == OPCODE_MAINTENANCE_IN;
+}
+
 bool
 scsi_tells_attention(const uint8_t *cdb)
 {
@@ -136,6 +159,8 @@ scsi_emulate(const struct scsi_unit *unit, const uint8_t *cdb, uint64_t data_byt
 	const struct scsi_command *command = scsi_find_command(cdb);
 	uint16_t asc = ASC_INVALID_OPCODE;
 
+	if (command && !is_there(unit, command))
+		command = NULL;
 	out->length = 0;
 	if (unit->attention && scsi_tells_attention(cdb) && cdb[0] != OPCODE_REQUEST_SENSE) {
 		scsi_refuse(out, SENSE_UNIT_ATTENTION, unit->attention);
@@ -172,13 +197,15 @@ put_timeouts(uint8_t *data)
 }
 
 static uint32_t
-report_all(bool timeouts, uint8_t *data)
+report_all(const struct scsi_unit *unit, bool timeouts, uint8_t *data)
 {
 	uint32_t length = 4;
 
 	for (const struct scsi_command *command = scsi_commands; command->name; command++) {
 		uint8_t *entry = data + length;
 
+		if (!is_there(unit, command))
+			continue;
 		entry[0] = command->opcode;
 		if (command->action != NO_ACTION) {
 			put_be(entry + 2, 2, command->action);
@@ -226,11 +253,11 @@ report_opcodes(const struct scsi_unit *unit, const uint8_t *cdb, struct lun_answ
 	const struct scsi_command *found = NULL;
 
 	if (options == 0) {
-		scsi_answer_cut(out, report_all(timeouts, out->data), allocation);
+		scsi_answer_cut(out, report_all(unit, timeouts, out->data), allocation);
 		return;
 	}
 	for (const struct scsi_command *command = scsi_commands; command->name; command++) {
-		if (command->opcode != opcode)
+		if (command->opcode != opcode || !is_there(unit, command))
 			continue;
 		known = true;
 		has_actions = command->action != NO_ACTION;

@@ -34,6 +34,7 @@ struct scsi_command {
 	 * CAPACITY too, as LIO has it, or Linux would know no size of such a path).
 	 */
 	bool on_standby;
+	bool in_pair;	    /* there is none with a single gateway */
 	bool judges_action; /* other service actions come to it too, and it refuses them */
 };
 
@@ -47,6 +48,9 @@ lun_check_function lun_check_transfer, lun_check_range;
 lun_answer_function lun_test_unit_ready, lun_request_sense, lun_inquiry;
 lun_answer_function lun_start_stop, lun_read_capacity_10, lun_read_capacity_16, lun_prefetch;
 lun_answer_function lun_receive_copy_results, lun_get_lba_status;
+
+/* groups.c */
+lun_answer_function lun_report_groups;
 
 /* mode.c */
 lun_answer_function lun_mode_sense;

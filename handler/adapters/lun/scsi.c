@@ -15,6 +15,7 @@
 #include "adapters/base/big_endian.h"
 #include "commands.h"
 #include "copy.h"
+#include "groups.h"
 
 #define VENDOR "IRAID   "
 #define PHYSICAL_BLOCK_BYTES 4096u
@@ -57,7 +58,9 @@ standard_inquiry(const struct scsi_unit *unit, uint8_t *data)
 	data[2] = 0x06; /* SPC-4 */
 	data[3] = 0x02; /* response data format */
 	data[4] = 74 - 5;
-	data[5] = 0x08; /* third-party copy; no ALUA, which one gateway does not need */
+	data[5] = 0x08;		/* third-party copy */
+	if (unit->gateway != 0) /* a single gateway needs no ALUA */
+		data[5] |= TPGS_IMPLICIT;
 	data[7] = 0x02; /* CMDQUE */
 	memcpy(data + 8, VENDOR, 8);
 	memcpy(data + 16, product_of(unit->level), 16);
@@ -93,6 +96,8 @@ vpd_identification(const struct scsi_unit *unit, uint8_t *data)
 	memcpy(designator + 4, "naa.", 4);
 	put_hex(designator + 8, naa, sizeof(naa));
 	designator += 4 + 24;
+	if (unit->gateway != 0)
+		designator += groups_put_designators(unit, designator);
 	return (uint32_t)(designator - data) - 4;
 }
 

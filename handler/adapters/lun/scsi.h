@@ -15,6 +15,7 @@
 #include "sense.h"
 
 #define LUN_ANSWER_MAX 2048
+#define GATEWAYS 2 /* of a pair */
 
 /* What VPD page B0h promises, and job.c keeps.  A command must end before tcmu gives it up (30 s by
  * default) even where members have no command for zeros and get all of them over the network.
@@ -34,6 +35,11 @@ struct scsi_unit {
 	/* ASC_BECOMING_READY, ASC_MANUAL_INTERVENTION, ASC_STANDBY; 0: ready */
 	uint16_t not_ready;
 	uint16_t attention; /* ASC of a UNIT ATTENTION that waits to be told; 0: none */
+	/* Which gateway of a pair this is, 1 or 2; 0: the only one.  And the asymmetric access
+	 * state of both, by number.  Where scsi_asks_of_pair().
+	 */
+	int gateway;
+	uint8_t access[GATEWAYS];
 };
 
 enum lun_verdict {
@@ -85,6 +91,12 @@ void lun_read_range(const uint8_t *cdb, uint64_t *lba, uint64_t *blocks);
  */
 void scsi_emulate(const struct scsi_unit *unit, const uint8_t *cdb, uint64_t data_bytes,
 		  struct lun_answer *out);
+
+/* Does it need no medium, so that it is carried out also on standby? */
+bool scsi_works_on_standby(const uint8_t *cdb);
+
+/* Does its answer depend on unit->gateway and access? */
+bool scsi_asks_of_pair(const uint8_t *cdb);
 
 /* Is this the command that tells of unit->attention, which then waits no more?  (SAM-5 5.14) */
 bool scsi_tells_attention(const uint8_t *cdb);

@@ -26,6 +26,7 @@ volume_host_create(const char *program)
 		return NULL;
 	pthread_mutex_init(&host->lock, NULL);
 	pthread_mutex_init(&host->edits, NULL);
+	pthread_mutex_init(&host->watching, NULL);
 	pthread_cond_init(&host->unpinned, NULL);
 	snprintf(host->program, sizeof(host->program), "%s", program);
 	host->events = event_ring_create();
@@ -285,6 +286,7 @@ volume_host_destroy(struct volume_host *host)
 	recorder_destroy(host->recorder);
 	journal_close(host->journal);
 	event_ring_destroy(host->events);
+	pthread_mutex_destroy(&host->watching);
 	pthread_mutex_destroy(&host->edits);
 	pthread_mutex_destroy(&host->lock);
 	pthread_cond_destroy(&host->unpinned);

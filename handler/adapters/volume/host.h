@@ -35,6 +35,27 @@ const char *volume_host_program(const struct volume_host *host);
 /* lives as long as the host */
 struct event_ring *volume_host_events(struct volume_host *host);
 
+/* By whose paths initiators should come to a volume. */
+enum volume_access {
+	ACCESS_UNDECIDED, /* as they do: it is being assembled, has failed, ends, or is not run */
+	ACCESS_HERE,	  /* this gateway serves it */
+	ACCESS_ELSEWHERE,
+};
+enum volume_access volume_access(struct volume_host *host, const char *name);
+
+/* Somebody who tells initiators. */
+struct volume_watch {
+	/* volume_access() of some volume is another now: called with locks, it may only wake */
+	void (*changed)(void *owner);
+	/* Return when they have been told, or it takes too long: a turn has begun or ended, and who
+	 * asked for that relies on it.  Called without locks.
+	 */
+	void (*settle)(void *owner);
+	void *owner;
+};
+/* NULL: no more.  Not while settle() may be called. */
+void volume_host_watch(struct volume_host *host, const struct volume_watch *watch);
+
 /* --- users: tcmu devices, nbdkit --- */
 
 /* Find or start the volume NAME and take a reference.  Fast: reads its configuration, starts its

@@ -30,6 +30,8 @@ struct volume_host {
 	struct journal *journal;	/* NULL: none */
 	struct keeper *keeper, *seeker; /* files; spares, which takes logins */
 	struct recorder *recorder;
+	pthread_mutex_t watching; /* innermost; for `watch` */
+	struct volume_watch watch;
 	char program[32];
 };
 
@@ -92,6 +94,7 @@ struct hosted {
 	uint64_t role_changes;			     /* to active and from it */
 	uint64_t role_changed_ms[ROLE_CHANGES_KEPT]; /* the last of these; a ring */
 	char role_reason[256];			     /* of standby and fenced; may be empty */
+	enum volume_access access;		     /* told to host->watch last */
 	uint64_t asked, answered;		     /* snapshots of status */
 	struct engine_status status;
 	struct volume_call *calls, **calls_last;
@@ -157,6 +160,8 @@ void volume_growing_fail(struct hosted *hosted);
 /* role.c; with hosted->lock */
 void volume_role_set(struct hosted *hosted, enum volume_role role, const char *reason);
 int volume_role_changes_hour(const struct hosted *hosted);
+/* Whoever tells initiators is woken if that is another now. */
+void volume_note_access(struct hosted *hosted);
 /* of one that nobody else sees yet: what is asked for, or on record */
 void volume_role_begin(struct hosted *hosted, enum volume_role role);
 /* without it, and not on the volume's thread: that it was fenced off, if that still holds */

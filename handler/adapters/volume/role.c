@@ -61,6 +61,7 @@ volume_role_set(struct hosted *hosted, enum volume_role role, const char *reason
 	hosted->role_since_ms = realtime_ms();
 	snprintf(hosted->role_reason, sizeof(hosted->role_reason), "%s", reason);
 	atomic_store(&hosted->brief_role, (int)role);
+	volume_note_access(hosted);
 	pthread_cond_broadcast(&hosted->changed);
 }
 
@@ -80,6 +81,84 @@ volume_role_begin(struct hosted *hosted, enum volume_role role)
 		snprintf(hosted->role_reason, sizeof(hosted->role_reason),
 			 "whether it was on standby can't be read (%s)", strerror(-error));
 }
+
+/* --- whose paths initiators take --- */
+
+/* With hosted->lock. */
+static enum volume_access
+access_of(const struct hosted *hosted)
+{
+	if (hosted->role != ROLE_ACTIVE)
+		return ACCESS_ELSEWHERE;
+	/* What the status says may be the last turn's. */
+	if (hosted->made != ROLE_ACTIVE || hosted->want_restart)
+		return ACCESS_UNDECIDED;
+	switch (hosted->status.state) {
+	case VOLUME_ACTIVE:
+	case VOLUME_DEGRADED:
+	case VOLUME_SUSPENDED: /* it goes on when its members are back; else somebody takes it over */
+		return ACCESS_HERE;
+	case VOLUME_ASSEMBLING:
+	case VOLUME_FAILED:
+	case VOLUME_STOPPING:
+	case VOLUME_STOPPED:
+	case VOLUME_STANDBY:
+		break;
+	}
+	return ACCESS_UNDECIDED;
+}
+
+enum volume_access
+volume_access(struct volume_host *host, const char *name)
+{
+	struct hosted *hosted = volume_pin(host, name);
+	enum volume_access access = ACCESS_UNDECIDED;
+
+	if (!hosted)
+		return access;
+	pthread_mutex_lock(&hosted->lock);
+	access = access_of(hosted);
+	pthread_mutex_unlock(&hosted->lock);
+	volume_unpin(hosted);
+	return access;
+}
+
+void
+volume_note_access(struct hosted *hosted)
+{
+	struct volume_host *host = hosted->host;
+	enum volume_access access = access_of(hosted);
+
+	if (access == hosted->access)
+		return;
+	hosted->access = access;
+	pthread_mutex_lock(&host->watching);
+	if (host->watch.changed)
+		host->watch.changed(host->watch.owner);
+	pthread_mutex_unlock(&host->watching);
+}
+
+void
+volume_host_watch(struct volume_host *host, const struct volume_watch *watch)
+{
+	pthread_mutex_lock(&host->watching);
+	host->watch = watch ? *watch : (struct volume_watch){ .owner = NULL };
+	pthread_mutex_unlock(&host->watching);
+}
+
+static void
+settle_access(struct volume_host *host)
+{
+	struct volume_watch watch;
+
+	pthread_mutex_lock(&host->watching);
+	watch = host->watch;
+	pthread_mutex_unlock(&host->watching);
+	if (watch.settle)
+		watch.settle(watch.owner);
+}
+
+/* --- turns --- */
 
 /* Its role is what is wanted, and its thread has made it so. */
 static bool
@@ -174,6 +253,7 @@ volume_standby(struct volume_host *host, const char *name, struct fault *fault)
 	if (error == 0)
 		error = await_standby(hosted, fault);
 	volume_unpin(hosted);
+	settle_access(host);
 	return error;
 }
 
@@ -290,5 +370,6 @@ volume_settle(struct volume_host *host, const char *name, bool *again, struct fa
 	if (*again)
 		await_standby(hosted, &ignored);
 	volume_unpin(hosted);
+	settle_access(host);
 	return error;
 }

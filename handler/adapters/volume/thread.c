@@ -218,6 +218,7 @@ publish(struct hosted *hosted, uint64_t now_ms)
 	hosted->refreshed_ms = now_ms;
 	hosted->refresh_due = false;
 	note_fence(hosted);
+	volume_note_access(hosted);
 	pthread_cond_broadcast(&hosted->changed);
 }
 

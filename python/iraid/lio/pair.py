@@ -104,6 +104,12 @@ def _neighbours(request: ExportRequest, *configs: Dump) -> Iterator[tuple[str, D
                     yield path, next((s for one in configs if (s := find_storage(one, name))), Dump())
 
 
+def is_told(storage: Dump) -> bool:
+    """The handler has written which gateway serves the volume: one of the groups is not on standby."""
+    groups = [group for group in storage.get("alua_tpgs", ()) if group.get("name") in (HERE, PEER)]
+    return any(group.get("alua_access_state") != STANDBY for group in groups)
+
+
 def plan_groups(number: int, storage: Dump | None, name: str) -> list[Step]:
     there = groups_of(storage or {})
     wanted = {HERE: number, PEER: peer_of(number)}

@@ -7,6 +7,7 @@ making or removing a LUN of tcmu while its runner is dead (check_runner).
 
 import fcntl
 import os
+import time
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -21,6 +22,11 @@ from . import access, configuration, export_plan, pair, saved, steps
 from .chap import Credentials
 
 RUNNER = "tcmu-runner"
+HANDLER_SECONDS = 5.0
+NOT_TOLD = (
+    "the handler has not told LIO by which gateway initiators should come: see journalctl -u tcmu-runner, and whether "
+    "iraid version shows a handler as new as this command"
+)
 CONFIGFS = Path("/sys/kernel/config")
 _KERNEL_REMEDY = (
     "load what LIO needs: modprobe -a configfs target_core_mod target_core_user iscsi_target_mod "
@@ -101,6 +107,8 @@ def export(request: access.ExportRequest, save: bool = True, dry_run: bool = Fal
         file = None
         if not dry_run:
             plan.warnings += steps.carry_out(plan.steps, lio.apply)
+            if plan.pair and not _await_handler(lio, request.volume):
+                plan.warnings.append(NOT_TOLD)
             running = lio.dump()
         if save and not dry_run:
             names = _names(request.volume, running, before)
@@ -132,6 +140,16 @@ def export(request: access.ExportRequest, save: bool = True, dry_run: bool = Fal
         reservations=str(storage.get("attributes", {}).get("emulate_pr", 1)) != "0",
         warnings=plan.warnings,
     )
+
+
+def _await_handler(lio: "Lio", volume: str) -> bool:
+    """Until the handler has said in LIO who serves the volume, so that initiators who log in now find it."""
+    until = time.monotonic() + HANDLER_SECONDS
+    while not pair.is_told(configuration.storage_of_volume(lio.dump(), volume) or {}):
+        if time.monotonic() > until:
+            return False
+        time.sleep(0.05)
+    return True
 
 
 def unexport(volume: str, iqn: str | None, force: bool, save: bool = True, dry_run: bool = False) -> Unexported:

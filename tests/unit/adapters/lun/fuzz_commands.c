@@ -159,6 +159,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		.transfer_blocks_max = 8192,
 		.chunk_bytes = data[0] & 2 ? 65536 : 0,
 		.row_bytes = data[0] & 2 ? 3 * 65536 : 0,
+		.gateway = data[0] & 4 ? 1 : 0,
 		.not_ready = data[0] & 8 ? ASC_BECOMING_READY : 0,
 	};
 	first = lun.length / 3;

@@ -19,6 +19,7 @@ static const struct scsi_unit unit = {
 	.transfer_blocks_max = 8192,
 	.chunk_bytes = 65536,
 	.row_bytes = 3 * 65536,
+	.gateway = 1,
 };
 
 /* How a command ends whose other bytes are all 0, and that brings no data:
@@ -93,7 +94,7 @@ static const struct {
 	{ 0x2f, "ggggxxggggggxxggggggxxggggggxxgg" }, { 0x42, "gxgxgxgxgxgxgxgxgxgxgxgxgxgxgxgx" },
 	{ 0x83, "gxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx" }, { 0x84, "fffGffffffffffffffffffffffffffff" },
 	{ 0x8e, "ggggxxxxggggxxxxggggxxxxggggxxxx" }, { 0x8f, "ggggxxggggggxxggggggxxggggggxxgg" },
-	{ 0x9e, "----------------G-G-------------" }, { 0xa3, "------------G-------------------" },
+	{ 0x9e, "----------------G-G-------------" }, { 0xa3, "----------G-G-------------------" },
 	{ 0xae, "ggggxxxxggggxxxxggggxxxxggggxxxx" }, { 0xaf, "ggggxxggggggxxggggggxxggggggxxgg" },
 };
 

@@ -356,12 +356,14 @@ works_on_standby(const uint8_t *cdb)
 	case 0x12: /* INQUIRY */
 	case 0x1a: /* MODE SENSE */
 	case 0x5a:
+	case 0x15: /* MODE SELECT */
+	case 0x55:
 	case 0x25: /* READ CAPACITY */
 		return true;
 	case 0x9e:
 		return (cdb[1] & 0x1f) == 0x10;
-	case 0xa3: /* REPORT SUPPORTED OPERATION CODES */
-		return (cdb[1] & 0x1f) == 0x0c;
+	case 0xa3: /* REPORT TARGET PORT GROUPS, REPORT SUPPORTED OPERATION CODES */
+		return (cdb[1] & 0x1f) == 0x0a || (cdb[1] & 0x1f) == 0x0c;
 	}
 	return false;
 }
@@ -373,6 +375,7 @@ test_a_lun_on_standby_answers_what_needs_no_medium_and_nothing_else(void **state
 	int refused = 0, answered = 0;
 
 	unit.not_ready = ASC_STANDBY;
+	unit.gateway = 1;
 	for (const struct scsi_command *command = scsi_commands; command->name; command++) {
 		uint8_t cdb[16] = { command->opcode,
 				    command->action == NO_ACTION ? 0 : command->action };
@@ -380,8 +383,9 @@ test_a_lun_on_standby_answers_what_needs_no_medium_and_nothing_else(void **state
 
 		if (works_on_standby(cdb)) {
 			/* or refused for what is not in this CDB */
-			if (answer.verdict != LUN_GOOD)
+			if (answer.verdict != LUN_GOOD && answer.verdict != LUN_JOB)
 				is_check(answer, 5, 0x2400);
+			assert_true(scsi_works_on_standby(cdb));
 			answered++;
 		} else if (command->check && answer.asc == ASC_INVALID_OPCODE) {
 			/* the kernel answers it before it comes here */
@@ -391,11 +395,82 @@ test_a_lun_on_standby_answers_what_needs_no_medium_and_nothing_else(void **state
 			refused++;
 		}
 	}
-	assert_int_equal(answered, 7);
+	assert_int_equal(answered, 10);
 	assert_in_range(refused, 20, 40);
 	assert_int_equal(number(ASK(&unit, 0x03, 0, 0, 0, 18, 0).data + 12, 2), 0x040b);
 	/* What does not exist does not exist. */
 	is_check(ASK(&unit, 0xc0, 0, 0, 0, 0, 0), 5, 0x2000);
+}
+
+/* --- two gateways --- */
+
+static struct scsi_unit
+second_of_a_pair(void)
+{
+	struct scsi_unit unit = sample();
+
+	unit.gateway = 2;
+	unit.access[0] = 0;
+	unit.access[1] = 2;
+	return unit;
+}
+
+static void
+test_a_single_gateway_has_no_target_port_groups(void **state)
+{
+	struct scsi_unit unit = sample();
+	struct lun_answer answer;
+
+	assert_int_equal(ASK(&unit, 0x12, 0, 0, 0, 255, 0).data[5] & 0x30, 0);
+	is_check(ASK(&unit, 0xa3, 0x0a, 0, 0, 0, 0, 0, 0, 0, 255, 0, 0), 5, 0x2000);
+	answer = ASK(&unit, 0xa3, 0x0c, 3, 0xa3, 0, 0x0a, 0, 0, 0, 255, 0, 0);
+	assert_int_equal(answer.data[1] & 7, 1); /* not supported */
+	assert_false(scsi_asks_of_pair((const uint8_t[]){ 0x28 }));
+}
+
+/* Both gateways say the same, so that it does not matter whom an initiator asks. */
+static void
+test_groups_are_reported_by_number_whichever_gateway_this_is(void **state)
+{
+	static const uint8_t groups[] = { 0x00, 0x85, 0, 1, 0, 2, 0, 1, 0, 0, 0, 1,
+					  0x02, 0x85, 0, 2, 0, 2, 0, 1, 0, 0, 0, 2 };
+	struct scsi_unit unit = second_of_a_pair();
+
+	for (unit.gateway = 1; unit.gateway <= 2; unit.gateway++) {
+		struct lun_answer plain = ASK(&unit, 0xa3, 0x0a, 0, 0, 0, 0, 0, 0, 0, 255, 0, 0);
+		struct lun_answer extended = ASK(&unit, 0xa3, 0x2a, 0, 0, 0, 0, 0, 0, 0, 255, 0, 0);
+
+		assert_int_equal(plain.verdict, LUN_GOOD);
+		assert_int_equal(plain.length, 4 + sizeof(groups));
+		assert_int_equal(number(plain.data, 4), sizeof(groups));
+		assert_memory_equal(plain.data + 4, groups, sizeof(groups));
+		assert_int_equal(extended.length, 8 + sizeof(groups));
+		assert_int_equal(number(extended.data, 4), 4 + sizeof(groups));
+		assert_int_equal(extended.data[4], 0x10);
+		assert_memory_equal(extended.data + 8, groups, sizeof(groups));
+	}
+	assert_int_equal(ASK(&unit, 0xa3, 0x0a, 0, 0, 0, 0, 0, 0, 0, 8, 0, 0).length, 8);
+	is_check(ASK(&unit, 0xa3, 0x4a, 0, 0, 0, 0, 0, 0, 0, 255, 0, 0), 5, 0x2400);
+	is_check(ASK(&unit, 0xa4, 0x0a, 0, 0, 0, 0, 0, 0, 0, 16, 0, 0), 5, 0x2000); /* SET */
+}
+
+static void
+test_a_pairs_lun_names_the_port_by_which_it_was_reached(void **state)
+{
+	struct scsi_unit unit = second_of_a_pair(), alone = sample();
+	struct lun_answer answer = ASK(&unit, 0x12, 1, 0x83, 0, 255, 0);
+	struct lun_answer single = ASK(&alone, 0x12, 1, 0x83, 0, 255, 0);
+	static const uint8_t port[] = { 1, 0x14, 0, 4, 0, 0, 0, 2, 1, 0x15, 0, 4, 0, 0, 0, 2 };
+
+	assert_int_equal(answer.length, single.length + sizeof(port));
+	assert_memory_equal(answer.data + 4, single.data + 4, single.length - 4); /* who it is */
+	assert_memory_equal(answer.data + single.length, port, sizeof(port));
+	assert_int_equal(number(answer.data + 2, 2), answer.length - 4);
+	assert_int_equal(ASK(&unit, 0x12, 0, 0, 0, 255, 0).data[5] & 0x30, 0x10); /* implicit */
+	answer = ASK(&unit, 0xa3, 0x0c, 3, 0xa3, 0, 0x0a, 0, 0, 0, 255, 0, 0);
+	assert_int_equal(answer.data[1] & 7, 3);
+	assert_true(scsi_asks_of_pair((const uint8_t[]){ 0x12 }));
+	assert_true(scsi_asks_of_pair((const uint8_t[]){ 0xa3, 0x2a }));
 }
 
 static void
@@ -621,6 +696,9 @@ main(void)
 		cmocka_unit_test(test_readiness_is_told),
 		cmocka_unit_test(
 			test_a_lun_on_standby_answers_what_needs_no_medium_and_nothing_else),
+		cmocka_unit_test(test_a_single_gateway_has_no_target_port_groups),
+		cmocka_unit_test(test_groups_are_reported_by_number_whichever_gateway_this_is),
+		cmocka_unit_test(test_a_pairs_lun_names_the_port_by_which_it_was_reached),
 		cmocka_unit_test(test_a_change_of_role_is_told_once_to_a_command_that_may_tell_it),
 		cmocka_unit_test(test_transfers_are_kept_in_bounds),
 		cmocka_unit_test(test_a_transfer_of_another_length_than_the_command_s_is_refused),

@@ -527,6 +527,92 @@ test_roles_that_change_under_load_lose_no_request(void **state)
 	volume_release(volume);
 }
 
+/* --- by whose paths initiators should come --- */
+
+/* What the engine says: played here (CMakeLists.txt); 0: it says so itself. */
+static atomic_int played_state;
+static atomic_bool played_fence;
+static atomic_int access_changes, access_settles;
+
+static void
+access_has_changed(void *owner)
+{
+	assert_ptr_equal(owner, &access_changes);
+	access_changes++;
+}
+
+static void
+access_is_to_settle(void *owner)
+{
+	assert_int_equal(volume_access(host, "v0"), ACCESS_ELSEWHERE); /* no lock is held */
+	access_settles++;
+}
+
+static void
+await_access(enum volume_access wanted)
+{
+	struct volume_view view;
+
+	for (int turn = 0; turn < 1000 && volume_access(host, "v0") != wanted; turn++)
+		assert_int_equal(volume_view(host, "v0", &view, &fault), 0);
+	assert_int_equal(volume_access(host, "v0"), wanted);
+}
+
+static void
+test_initiators_come_here_only_while_it_is_served_here(void **state)
+{
+	static const enum volume_state served[] = { VOLUME_DEGRADED, VOLUME_SUSPENDED,
+						    VOLUME_ACTIVE };
+	const struct volume_start_options options = { .wait_ms = 100 };
+	struct volume *volume = acquire("v0", "tcmu: v0");
+	bool again;
+
+	access_changes = access_settles = 0;
+	volume_host_watch(host, &(struct volume_watch){ access_has_changed, access_is_to_settle,
+							&access_changes });
+	assert_int_equal(volume_access(host, "v1"), ACCESS_UNDECIDED); /* does not run */
+	await_access(ACCESS_UNDECIDED);				       /* is being assembled */
+	for (size_t i = 0; i < sizeof(served) / sizeof(served[0]); i++) {
+		played_state = (int)served[i];
+		await_access(ACCESS_HERE);
+	}
+	assert_int_equal(access_changes, 1);
+	played_state = VOLUME_FAILED;
+	await_access(ACCESS_UNDECIDED);
+	played_state = VOLUME_ACTIVE;
+	await_access(ACCESS_HERE);
+	assert_int_equal(access_changes, 3);
+
+	played_state = 0;
+	assert_int_equal(volume_standby(host, "v0", &fault), 0);
+	assert_int_equal(volume_access(host, "v0"), ACCESS_ELSEWHERE);
+	assert_int_equal(access_changes, 4);
+	assert_int_equal(access_settles, 1);
+	/* An attempt is no reason to come here, and its end none to go. */
+	assert_int_equal(volume_activate(host, "v0", &options, &fault), 0);
+	await_access(ACCESS_UNDECIDED);
+	assert_int_equal(volume_wait(host, "v0", options.wait_ms), -ETIMEDOUT);
+	assert_int_equal(volume_settle(host, "v0", &again, &fault), -ETIMEDOUT);
+	assert_int_equal(volume_access(host, "v0"), ACCESS_ELSEWHERE);
+	assert_int_equal(access_settles, 2);
+	volume_host_watch(host, NULL);
+	volume_release(volume);
+}
+
+static void
+test_a_fenced_volume_sends_initiators_away_at_once(void **state)
+{
+	struct volume *volume = acquire("v0", "tcmu: v0");
+
+	played_state = VOLUME_ACTIVE;
+	await_access(ACCESS_HERE);
+	played_fence = true;
+	await_access(ACCESS_ELSEWHERE);
+	played_fence = false;
+	played_state = 0;
+	volume_release(volume);
+}
+
 /* --- growing, with the engine's part of it played here: see CMakeLists.txt --- */
 
 #define OLD_BYTES (300ull << 20)
@@ -563,6 +649,9 @@ void
 __wrap_engine_status(const struct engine *engine, struct engine_status *out)
 {
 	__real_engine_status(engine, out);
+	if (played_state != 0)
+		out->state = (enum volume_state)atomic_load(&played_state);
+	out->fenced |= played_fence;
 	if (grow_asked.size_bytes != 0)
 		out->size_bytes = grow_asked.size_bytes;
 }
@@ -860,6 +949,8 @@ main(void)
 		HOST_TEST(test_a_volume_on_standby_keeps_its_users_and_refuses_at_once),
 		HOST_TEST(test_standby_lasts_over_a_restart_and_a_start),
 		HOST_TEST(test_an_activation_that_fails_leaves_it_on_standby),
+		HOST_TEST(test_initiators_come_here_only_while_it_is_served_here),
+		HOST_TEST(test_a_fenced_volume_sends_initiators_away_at_once),
 		HOST_TEST(test_a_role_that_can_not_be_recorded_does_not_change),
 		HOST_TEST(test_roles_that_change_under_load_lose_no_request),
 		HOST_TEST(test_a_growth_is_waited_for_and_its_size_is_known_on_return),

@@ -11,7 +11,7 @@ from control_peer import UUID, ControlPeer
 from lio_model import LioModel
 
 from iraid.cli import main as cli
-from iraid.lio import saved, steps, target
+from iraid.lio import pair, saved, steps, target
 
 IQN = "iqn.2026-01.org.example:v0"
 ALICE, BOB = "iqn.1993-08.org.debian:01:alice", "iqn.1993-08.org.debian:01:bob"
@@ -27,6 +27,15 @@ class SavingLio(LioModel):
     def __init__(self, save_file: Path) -> None:
         super().__init__()
         self.save_file = save_file
+        self.is_old = False  # the handler
+
+    def _apply(self, step):
+        super()._apply(step)
+        # As the handler does that serves the volume.
+        if isinstance(step, steps.SetAlua) and not self.is_old:
+            for storage in self.config["storage_objects"]:
+                for group in storage.get("alua_tpgs", ()):
+                    group["alua_access_state"] = 0 if group["name"] == steps.HERE else pair.STANDBY
 
     def sessions(self):
         return {}
@@ -328,3 +337,40 @@ def test_the_saved_storage_object_stays_while_a_saved_target_needs_it(exported, 
     exported.config["targets"].pop()
     assert iraid("unexport", "v0", "--iqn", IQN).status == 0
     assert exported.config == NOTHING and exported.names_saved() == (["v0"], [other])
+
+
+# --- a pair of gateways ---
+
+
+def test_a_pairs_export_says_what_it_is_and_is_saved_on_standby(lio, iraid):
+    done = iraid(*EXPORT, "--pair", "2")
+    assert done.status == 0 and not done.err
+    assert "gateway 2 of 2 (tpg2)" in done.out
+    assert "refused: they would not move with the volume" in done.out
+    (storage,) = lio.saved()["storage_objects"]
+    assert [group["alua_access_state"] for group in storage["alua_tpgs"]] == [pair.STANDBY] * 2
+    assert [group["tag"] for group in lio.saved()["targets"][0]["tpgs"]] == [1, 2]
+    again = iraid(*EXPORT, "--json").json()
+    assert (again["pair"], again["reservations"], again["changes"]) == (2, False, [])
+    assert iraid("unexport", "v0").status == 0
+    assert lio.saved()["storage_objects"] == lio.saved()["targets"] == []
+
+
+def test_a_pair_is_not_made_by_a_dry_run(lio, iraid):
+    done = iraid(*EXPORT, "--pair", "1", "--dry-run")
+    assert "Would change: target port group 1 (iraid_here) of storage object v0." in done.out
+    assert f"Would change: LUN 0 of {IQN} (tpg2) in target port group iraid_peer." in done.out
+    assert lio.config == {"storage_objects": [], "targets": []} and not lio.save_file.exists()
+
+
+def test_a_handler_that_knows_of_no_pairs_is_told_of(lio, iraid, monkeypatch):
+    """The package is new, and the runner has not been restarted."""
+    monkeypatch.setattr(target, "HANDLER_SECONDS", 0.0)
+    lio.is_old = True
+    done = iraid(*EXPORT, "--pair", "1")
+    assert done.status == 0 and "the handler has not told LIO" in done.err
+
+
+def test_a_pair_has_two_gateways(iraid):
+    done = iraid(*EXPORT, "--pair", "3")
+    assert done.status != 0 and "--pair" in done.err
