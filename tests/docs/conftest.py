@@ -90,7 +90,7 @@ def farm(network: None) -> Iterator[TargetFarm]:
 
 
 @pytest.fixture
-def stage(farm: TargetFarm, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Stage]:
+def make_gateway(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Callable[[], Gateway]]:
     sockets = Path(tempfile.mkdtemp(prefix="iraid-"))
     made: list[Gateway] = []
 
@@ -99,10 +99,15 @@ def stage(farm: TargetFarm, tmp_path: Path, request: pytest.FixtureRequest) -> I
         made.append(Gateway(tmp_path / name, sockets / name))
         return made[-1]
 
-    yield Stage(farm, make)
+    yield make
     for gateway in made:
         gateway.close()
     shutil.rmtree(sockets)
     if request.node.stash.get(_failed, False):
         for gateway in made:
             print(gateway.logs())
+
+
+@pytest.fixture
+def stage(farm: TargetFarm, make_gateway: Callable[[], Gateway]) -> Stage:
+    return Stage(farm, make_gateway)

@@ -7,7 +7,7 @@ A block is a fenced piece of sh, or of another shell.  Where it is run says a co
 (PAGES).  A comment is <!-- run: WHERE --> or <!-- run: WHERE: why -->:
 
     native     typed against tgtd and iraid-engine, without a kernel: test_recovery.py, which causes each disaster
-               first, and test_pages.py
+               first, test_pages.py, and test_two_gateways.py for pair.md
     lab        typed where LIO, tcmu-runner and open-iscsi are: tests/end_to_end/test_shown_commands.py
     clean      it is typed in a clean Debian on which the package is installed
     other      another test runs it, whose file the comment names

@@ -19,12 +19,13 @@
 #define EACH_MS 1000
 #define ALL_MS 5000
 
+/* As the engine names it in its messages. */
 static void
 put_key(json_object *object, const char *name, uint64_t key)
 {
 	char text[20];
 
-	snprintf(text, sizeof(text), "%016" PRIx64, key);
+	snprintf(text, sizeof(text), "0x%" PRIx64, key);
 	rpc_put_text(object, name, text);
 }
 

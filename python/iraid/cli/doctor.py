@@ -63,9 +63,9 @@ def doctor_(
     if nonce is not None and peer_facts is None and not facts:
         raise click.UsageError("--nonce goes with --facts and --peer-facts")
     if facts:
-        from iraid.watch import pair
+        from iraid.watch import peer as beside
 
-        return click.echo(pair.to_json(pair.gather(client, _read_nonce(nonce))))
+        return click.echo(beside.to_json(beside.gather(client, _read_nonce(nonce))))
     if peer is not None or peer_facts is not None:
         return _show(report, _compare(client, peer, peer_facts, nonce), quiet)
     from iraid.watch import doctor
@@ -75,17 +75,17 @@ def doctor_(
 
 
 def _compare(client: Client, peer: str | None, peer_facts: Path | None, nonce: Path | None) -> list[Finding]:
-    from iraid.watch import pair
+    from iraid.watch import peer as beside
 
     if peer is None:
         assert peer_facts is not None
-        there = pair.read(_read(peer_facts, pair.ANSWER_BYTES_MAX + 1), str(peer_facts))
-        return pair.examine(pair.Pair(pair.gather(client, _read_nonce(nonce)), there))
-    key = pair.new_nonce()
+        there = beside.read(_read(peer_facts, beside.ANSWER_BYTES_MAX + 1), str(peer_facts))
+        return beside.examine(beside.Pair(beside.gather(client, _read_nonce(nonce)), there))
+    key = beside.new_nonce()
     before = time.time_ns() // 1_000_000
-    there = pair.ask(peer, key)
+    there = beside.ask(peer, key)
     after = time.time_ns() // 1_000_000
-    return pair.examine(pair.Pair(pair.gather(client, key), there, before, after))
+    return beside.examine(beside.Pair(beside.gather(client, key), there, before, after))
 
 
 def _read_nonce(path: Path | None) -> bytes | None:

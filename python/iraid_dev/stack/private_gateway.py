@@ -278,6 +278,7 @@ class Gateway:
         assert len(str(self.socket)) < SOCKET_PATH_BYTES_MAX, self.socket
         self.engine: Process | None = None
         self.served: list[Served] = []
+        self.machine: Path | None = None  # a file with a machine's id of its own
 
     def environment(self) -> dict[str, str]:
         """The iraid command's modules are compiled once, beside the build: it is run a thousand times."""
@@ -287,7 +288,7 @@ class Gateway:
             "IRAID_CONFIG_DIR": str(self.config), "IRAID_STATE_DIR": str(self.state),
             "IRAID_RUN_DIR": str(self.folder / "run"), "IRAID_SOCKET": str(self.socket),
             "IRAID_JOURNAL_SOCKET": "",  # the machine's journal is not to fill with what tests do
-        }  # fmt: skip
+        } | ({} if self.machine is None else {"IRAID_MACHINE_ID": str(self.machine)})  # fmt: skip
 
     # iraid-engine
 

@@ -14,8 +14,9 @@ from iraid.cli import main as cli
 from iraid.control import settings
 from iraid.control.client import Client
 from iraid.control.errors import IraidError
-from iraid.watch import doctor, pair
-from iraid.watch.pair import Export, Pair, PairFacts, Setting, Volume
+from iraid.watch import doctor
+from iraid.watch import peer as pair
+from iraid.watch.peer import Export, Pair, PairFacts, Setting, Volume
 
 NONCE = b"a random text of those who ask"
 SECRET = "clients\nnever-in-any-output\n"
@@ -114,8 +115,24 @@ CASES = {
     "clock behind": ({"there__time_ms": 930_000}, "clocks", "warning", ["70 s apart"]),
     "another volume": ({"volume__uuid": "other"}, "volumes", "bad", ["v0", f"{UUID} here", "other on gw2"]),
     "another name": ({"volume__name": "w0"}, "volumes", "warning", ["v0 here", "w0 on gw2"]),
-    "two active": ({"volume__role": "active"}, "roles", "bad", ["v0", "both say", "active here, active on gw2"]),
-    "none active": ({"mine__role": "standby"}, "roles", "bad", ["nobody serves", "standby here, standby on gw2"]),
+    "two active": (
+        {"volume__role": "active", "volume__state": "degraded"},
+        "roles",
+        "bad",
+        ["v0", "both say", "active here, active on gw2"],
+    ),
+    "started anew": (
+        {"volume__role": "active", "volume__state": "failed"},
+        "roles",
+        "bad",
+        ["active here, active (failed) on gw2", "ssh gw2 iraid standby v0"],
+    ),
+    "none active": (
+        {"mine__role": "standby", "mine__state": "standby"},
+        "roles",
+        "bad",
+        ["nobody serves", "standby here, standby on gw2"],
+    ),
     "stopped": (
         {"volume__role": None, "volume__state": "stopped"},
         "roles",

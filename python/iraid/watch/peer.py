@@ -355,16 +355,29 @@ def _volumes(pair: Pair) -> Iterator[Finding]:
         yield Finding("", "bad", "no volume is configured on both: this is no pair", ["iraid list"])
 
 
+def _role(volume: Volume) -> str:
+    if volume.role is None:
+        return volume.state
+    return volume.role if volume.state in (volume.role, "degraded") else f"{volume.role} ({volume.state})"
+
+
+def _standby(pair: Pair, mine: Volume, theirs: Volume) -> list[str]:
+    """For the one that does not work, where that can be told."""
+    if theirs.state == "failed":
+        return [pair.on_other(f"iraid standby {theirs.name}")]
+    if mine.state == "failed":
+        return [f"iraid standby {mine.name}"]
+    return [f"iraid status {mine.name}", pair.on_other(f"iraid status {theirs.name}")]
+
+
 @check("roles", "of each volume exactly one gateway is active, and the other stands by")
 def _roles(pair: Pair) -> Iterator[Finding]:
     for mine, theirs in pair.volumes():
         roles = {mine.role, theirs.role}
         what = f"roles of volume {mine.name}"
-        here, there = mine.role or mine.state, theirs.role or theirs.state
+        here, there = _role(mine), _role(theirs)
         if roles == {"active"}:
-            yield pair.differ(
-                "bad", f"{what}: both say that they have it", here, there, f"iraid events {mine.name}", "iraid status"
-            )
+            yield pair.differ("bad", f"{what}: both say that they have it", here, there, *_standby(pair, mine, theirs))
         elif "active" not in roles:
             yield pair.differ("bad", f"{what}: nobody serves it", here, there, f"iraid activate {mine.name}")
         elif roles != {"active", "standby"}:
