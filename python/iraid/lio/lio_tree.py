@@ -113,14 +113,6 @@ def _export(group: Path, names: set[str]) -> Export | None:
     )
 
 
-def pair_number(root: Path, name: str) -> int:
-    """Which gateway of a pair this is for a storage object; 0: of none."""
-    for path in (root / "sys/kernel/config/target/core").glob(f"user_*/{name}/alua/iraid_here/tg_pt_gp_id"):
-        number = _text(path)
-        return int(number) if number.isdigit() else 0
-    return 0
-
-
 def access(root: Path, export: Export) -> str:
     """Who may log in to a target, and what is to be proven: secrets, so to be digested."""
     group = root / f"sys/kernel/config/target/iscsi/{export.iqn}/tpgt_{export.group}"

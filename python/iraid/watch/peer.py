@@ -148,14 +148,11 @@ def _exports(tree: lio_tree.Tree, root: Path, nonce: bytes | None) -> Iterator[E
     luns = {lun.name: lun for lun in tree.luns}
     for export in tree.exports:
         for number, name in export.luns.items():
-            pair = lio_tree.pair_number(root, name)
-            if pair not in (0, export.group):
-                continue  # the other gateway's portal group: this one does not use it
             yield Export(
                 luns[name].volume,
                 export.iqn,
                 number,
-                pair,
+                luns[name].pair,
                 luns[name].size_bytes,
                 export.portals,
                 export.initiators,

@@ -250,6 +250,9 @@ def machine(tmp_path, monkeypatch):
         group = tmp_path / f"sys/kernel/config/target/iscsi/iqn.2026-01.org.example:v0/tpgt_{number}"
         (group / "lun/lun_5").mkdir(parents=True)
         (group / "lun/lun_5/x").symlink_to(storage)
+        (group / "lun/lun_5/alua_tg_pt_gp").write_text(
+            f"TG Port Alias: iraid_{'here' if number == 2 else 'peer'}\nTG Port Group ID: {number}\n"
+        )
         (group / "enable").write_text(f"{number - 1}\n")
         (group / "np/10.1.0.2:3260").mkdir(parents=True)
         auth = group / "acls/iqn.1993-08.org.debian:01:abc/auth"
