@@ -25,7 +25,7 @@ from iraid_dev.stack.private_gateway import IRAID, ROOT, Gateway, call, wait_unt
 
 ROLES = ROOT / "packaging/ansible/roles"
 EXAMPLE = ROOT / "packaging/ansible/example"
-PLAYBOOKS = ("example/site.yml", "example-pair/site.yml", "example-pair/move.yml", "example-pair/upgrade.yml")
+PLAYBOOKS = ("example/site.yml", *(f"example-pair/{name}.yml" for name in ("site", "cluster", "move", "upgrade")))
 MIB = 1 << 20
 USER, SECRET = "gateway1", "wolf-howls-42"
 TARGET_SECRET = "secret-of-the-targets"

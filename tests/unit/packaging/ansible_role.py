@@ -73,18 +73,22 @@ class StandInModule:
 
     given: dict[str, Any]
     check_mode: bool
+    programs: Path | None
 
     def warn(self, text: str) -> None:
         self.warnings.append(text)
 
     def get_bin_path(self, program: str, opt_dirs: list[str]) -> str | None:
         assert opt_dirs
-        return program if Path(program).exists() else None
+        path = self.programs / program if self.programs else Path(program)
+        return str(path) if path.exists() else None
 
-    def run_command(self, words: list[str], environ_update: dict[str, str] | None = None) -> tuple[int, str, str]:
+    def run_command(
+        self, words: list[str], environ_update: dict[str, str] | None = None, data: str | None = None
+    ) -> tuple[int, str, str]:
         done = subprocess.run(
             words,
-            stdin=subprocess.DEVNULL,
+            input=data or "",
             capture_output=True,
             text=True,
             check=False,
@@ -124,10 +128,12 @@ def load_module(name: str) -> types.ModuleType:
                 sys.modules[known] = module
 
 
-def run_module(name: str, given: dict[str, Any], check_mode: bool = False) -> dict[str, Any]:
-    """What the module answers Ansible."""
+def run_module(
+    name: str, given: dict[str, Any], check_mode: bool = False, programs: Path | None = None
+) -> dict[str, Any]:
+    """What the module answers Ansible.  programs: a folder in the place of PATH."""
     module = load_module(name)
-    StandInModule.given, StandInModule.check_mode = given, check_mode
+    StandInModule.given, StandInModule.check_mode, StandInModule.programs = given, check_mode, programs
     try:
         module.main()
     except Ended as ended:

@@ -119,6 +119,8 @@ def test_what_is_wrong_with_a_pair_is_named_with_what_to_write(pair, here, told_
     [
         (volume(preferred="gateway3"), PAIR, [".preferred", "'gateway3'", "gateway1 or gateway2"]),
         (volume(preferred=TWO), [], [".preferred", "iraid_pair is empty"]),
+        (volume(address="10.1.0.100"), PAIR, [".address", "'10.1.0.100'", "IP/PREFIX"]),
+        (volume(address="10.1.0.100/24"), [], [".address", "iraid_pair is empty"]),
         (volume(state="stopped"), PAIR, [".state", "iraid standby v0"]),
         (volume(initiator=None), PAIR, [".initiator", "is missing"]),
         (volume(export=volume()["export"] | {"portals": []}), PAIR, [".export.portals", "there are none"]),
@@ -146,6 +148,16 @@ def test_names_and_addresses_are_compared_as_they_are_used():
     second = filters.pair_told([volume(**short)], PAIR)
     problems = pair_plan.pair_problems(PAIR, ONE, {ONE: first, TWO: second})
     assert len(problems) == 2 and "initiator" in problems[0] and "10.1.0.1:3260" in problems[1]
+
+
+def test_both_may_listen_on_the_address_that_moves():
+    def listening(number):
+        portals = [f"10.1.0.{number}:3260", "10.1.0.100:3260"]
+        return volume(number, address="10.1.0.100/24", export=volume()["export"] | {"portals": portals})
+
+    assert pair_plan.pair_problems(PAIR, ONE, told(listening(1), listening(2))) == []
+    without = [one | {"address": "10.1.0.101/24"} for one in (listening(1), listening(2))]
+    assert "10.1.0.100:3260 on both" in pair_plan.pair_problems(PAIR, ONE, told(*without))[0]
 
 
 def test_hosts_that_failed_are_not_asked():
@@ -277,6 +289,16 @@ def test_a_gateway_is_not_taken_out_of_a_pair_that_is_not_fit():
     assert "v0 on gateway1 is DEGRADED: member 1 is missing" in text
     assert "gateway2 does not know it" in unfit(state("active"), None)[0]
     assert "neither gateway" in unfit(state("standby"), state("standby"))[0]
+
+
+def test_a_gateway_that_can_t_serve_is_named_before_pacemaker_decides():
+    def unready(one, two):
+        return pair_plan.unready([volume()], PAIR, seen(one, two))
+
+    assert unready(state("active"), state("standby")) == []
+    assert unready(state("active", exported=False), state("standby", exported=False)) == []
+    assert "not known on gateway2" in unready(state("active"), None)[0]
+    assert "not exported by gateway1" in unready(state("active", exported=False), state("standby"))[0]
 
 
 def test_the_volumes_of_a_gateway():

@@ -41,8 +41,8 @@ def readme_table(heading):
 def test_the_page_has_every_variable_once():
     main = readme_table("## Variables of gateways\n")
     backend = readme_table("## Variables of backend hosts\n")
-    pair = readme_table("Of moves and upgrades:\n")
-    assert sorted(pair) == sorted(SPECS["move"]["options"] | SPECS["upgrade"]["options"])
+    pair = readme_table("Of moves, upgrades and Pacemaker:\n") + readme_table("Of Pacemaker:\n")
+    assert sorted(pair) == sorted(SPECS["move"]["options"] | SPECS["upgrade"]["options"] | SPECS["cluster"]["options"])
     assert sorted(main) == sorted(SPECS["main"]["options"])
     assert sorted(backend) == sorted(SPECS["backend"]["options"])
 
@@ -70,6 +70,7 @@ def test_every_secret_is_specified_as_one():
                 yield option
             yield from secrets(option.get("options", {}))
 
+    assert SPECS["cluster"]["options"]["iraid_cluster_password"]["no_log"] is True
     found = list(secrets(all_options()))
     assert len(found) == 5 and all(option["no_log"] is True for option in found)
 

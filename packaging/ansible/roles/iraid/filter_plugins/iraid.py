@@ -92,12 +92,14 @@ def _check_in_pair(where, volume, pair, problems):
     """What one gateway can tell; what needs both: pair_problems() in pair_plan.py."""
     wanted = volume.get("preferred")
     if not pair:
-        if wanted:
-            problems.append(
-                f"{where}.preferred: '{wanted}' says which gateway of a pair serves it, and iraid_pair is empty: write "
-                "iraid_pair, or remove it"
-            )
+        problems += [
+            f"{where}.{key}: '{volume[key]}' is for a pair of gateways, and iraid_pair is empty: write iraid_pair, or remove it"
+            for key in ("preferred", "address")
+            if volume.get(key)
+        ]
         return
+    if volume.get("address"):
+        problems.check(f"{where}.address", names.interface, volume["address"])
     if wanted and wanted not in pair:
         problems.append(f"{where}.preferred: '{wanted}' is not of this pair: write {' or '.join(map(str, pair))}")
     if volume.get("state") == "stopped":
@@ -351,6 +353,8 @@ def pair_told(volumes, pair):
             volume["initiator"] = names.iqn(volume["initiator"])
         if (volume.get("export") or {}).get("portals"):
             volume["export"]["portals"] = [names.listen(one) for one in volume["export"]["portals"]]
+        if volume.get("address"):
+            volume["address"] = "/".join(map(str, names.interface(volume["address"])))
     return {"pair": list(pair), "volumes": shown}
 
 
@@ -393,6 +397,43 @@ def pair_preferred(volumes, pair, host):
     return [volume["name"] for volume in volumes if pair_plan.preferred(volume, pair) == host]
 
 
+def pair_unready(volumes, pair, hosts, hostvars):
+    return pair_plan.unready(volumes, pair, _seen_by(pair, hosts, hostvars))
+
+
+def cluster_problems(given):
+    """given: {volumes, pair} as the role's variables have them."""
+    problems = Problems()
+    if len(given["pair"]) != 2:
+        problems.append("iraid_pair: a cluster is made of two gateways: write their inventory names")
+    seen = {}
+    for index, volume in enumerate(given["volumes"]):
+        if not volume.get("address"):
+            continue
+        where = f"iraid_volumes[{index}] ({volume.get('name')}).address"
+        address = problems.check(where, names.interface, volume["address"])
+        if address and address[0] in seen:
+            problems.append(
+                f"{where}: {address[0]} is {seen[address[0]]} already: each volume moves alone, so each has its own"
+            )
+        elif address:
+            seen[address[0]] = where
+    return list(problems)
+
+
+def cluster_volumes(volumes, pair, hostvars):
+    """What Pacemaker is to have, with its own names of nodes."""
+    return [
+        {
+            "name": volume["name"],
+            "preferred": hostvars[pair_plan.preferred(volume, pair)]["iraid_cluster_told"]["name"],
+            "address": volume.get("address"),
+        }
+        for volume in volumes
+        if volume.get("state") != "absent"
+    ]
+
+
 def secret_path(config_dir, name):
     return f"{config_dir}/secrets/{name}"
 
@@ -424,4 +465,7 @@ class FilterModule:
             "iraid_pair_moves": pair_moves,
             "iraid_pair_unfit": pair_unfit,
             "iraid_pair_preferred": pair_preferred,
+            "iraid_pair_unready": pair_unready,
+            "iraid_cluster_problems": cluster_problems,
+            "iraid_cluster_volumes": cluster_volumes,
         }

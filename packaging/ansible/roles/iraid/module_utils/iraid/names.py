@@ -59,6 +59,19 @@ def listen(text):
     return f"[{parsed}]:{port}" if parsed.version == 6 else f"{parsed}:{port}"
 
 
+def interface(text):
+    """(IP, length of the prefix) of IP/PREFIX."""
+    try:
+        parsed = ipaddress.ip_interface(str(text).strip())
+    except ValueError as error:
+        raise ValueError(
+            f"'{text}' is not an address with its prefix: {error}; write IP/PREFIX, for example 10.1.0.100/24"
+        ) from error
+    if "/" not in str(text):
+        raise ValueError(f"'{text}' has no prefix: write IP/PREFIX, for example {parsed.ip}/24")
+    return str(parsed.ip), parsed.network.prefixlen
+
+
 def _portal(text, pattern):
     matched = pattern.fullmatch(str(text).strip())
     if not matched:

@@ -86,7 +86,7 @@ def _volume_problems(pair, first, second):
                 f"{where}.initiator: '{one['initiator']}' on both gateways: targets tell gateways apart by it; give each "
                 "its own (host_vars)"
             )
-        shared = _portals(one) & _portals(two)
+        shared = {portal for portal in _portals(one) & _portals(two) if not _moves(portal, one)}
         problems += [
             f"{where}.export.portals: {portal} on both gateways: each listens on its own address (host_vars)"
             for portal in sorted(shared)
@@ -96,6 +96,11 @@ def _volume_problems(pair, first, second):
 
 def _portals(volume):
     return {str(one) for one in (volume.get("export") or {}).get("portals") or ()}
+
+
+def _moves(portal, volume):
+    """Whether it is on the address that moves with the volume."""
+    return portal.rpartition(":")[0].strip("[]") == str(volume.get("address") or "").partition("/")[0]
 
 
 def _differences(where, pair, one, two):
@@ -250,4 +255,19 @@ def unfit(volumes, pair, seen):
         why = _not_movable(name, active[0], other, now, roles[other] or None)
         if why:
             texts.append(why)
+    return texts
+
+
+def unready(volumes, pair, seen):
+    """Before Pacemaker gets the volumes, which it may then serve from either gateway: texts of what is missing."""
+    texts = []
+    for volume in volumes:
+        if volume.get("state") == "absent":
+            continue
+        at = {host: seen[host]["volumes"].get(volume["name"]) for host in pair}
+        for host in pair:
+            if not at[host]:
+                texts.append(f"volume {volume['name']} is not known on {host}: first run the role for both gateways")
+            elif not at[host]["exported"] and any(one and one["exported"] for one in at.values()):
+                texts.append(f"volume {volume['name']} is not exported by {host}: first run the role for both gateways")
     return texts

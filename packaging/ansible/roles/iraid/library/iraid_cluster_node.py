@@ -1,0 +1,142 @@
+#!/usr/bin/python3
+"""Ansible module: two gateways become a cluster of Pacemaker."""
+
+DOCUMENTATION = r"""
+---
+module: iraid_cluster_node
+short_description: Two gateways become a cluster of Pacemaker
+description:
+  - Makes a cluster with C(pcs), unless this host is in it. A host that is in another cluster is refused; the file that
+    Debian's package brings is none.
+options:
+  cluster:
+    description: Name of the cluster.
+    type: str
+    required: true
+  nodes:
+    description: Its nodes; this host is one of them.
+    type: list
+    elements: dict
+    required: true
+    suboptions:
+      name:
+        description: Name of the node.
+        type: str
+        required: true
+      address:
+        description: Address by which the nodes reach each other.
+        type: str
+        required: true
+  step:
+    description:
+      - C(password) gives the user hacluster the password, on each host, before one of them C(form)s the cluster.
+    type: str
+    choices: [password, form]
+    required: true
+  password:
+    description: Password of the user hacluster, needed as long as there is no cluster.
+    type: str
+  config:
+    description: Configuration of corosync.
+    type: path
+    default: /etc/corosync/corosync.conf
+author: iraid maintainers
+"""
+
+EXAMPLES = r"""
+- name: Form the cluster
+  iraid_cluster_node:
+    cluster: iraid
+    nodes:
+      - {name: gateway1, address: 10.2.0.1}
+      - {name: gateway2, address: 10.2.0.2}
+    step: form
+    password: "{{ vault_cluster_password }}"
+"""
+
+RETURN = r"""
+commands:
+  description: What was done, or would be, in words.
+  returned: always
+  type: list
+  elements: str
+"""
+
+from pathlib import Path
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.iraid import cluster_plan
+from ansible.module_utils.iraid.shown import diff
+
+ARGUMENTS = {
+    "cluster": {"type": "str", "required": True},
+    "nodes": {
+        "type": "list",
+        "elements": "dict",
+        "required": True,
+        "options": {"name": {"type": "str", "required": True}, "address": {"type": "str", "required": True}},
+    },
+    "step": {"type": "str", "choices": ["password", "form"], "required": True},
+    "password": {"type": "str", "no_log": True},
+    "config": {"type": "path", "default": "/etc/corosync/corosync.conf"},
+}
+USER = "hacluster"
+
+
+def steps_of(given):
+    """(text, words, what is typed to it) of each."""
+    if given["step"] == "password":
+        return [(f"password of user {USER}", ["chpasswd"], f"{USER}:{given['password']}\n")]
+    nodes = [word for node in given["nodes"] for word in (node["name"], f"addr={node['address']}")]
+    names = " and ".join(node["name"] for node in given["nodes"])
+    return [
+        (f"authentication of {names}", ["pcs", "host", "auth", *nodes, "-u", USER], f"{given['password']}\n"),
+        # By force over the file that the package brings: another cluster was refused before.
+        (
+            f"cluster {given['cluster']} of {names}",
+            ["pcs", "cluster", "setup", given["cluster"], *nodes, "--force"],
+            None,
+        ),
+        ("cluster started at boot", ["pcs", "cluster", "enable", "--all"], None),
+        ("cluster started", ["pcs", "cluster", "start", "--all", "--wait=120"], None),
+    ]
+
+
+def do(module, words, typed):
+    program = module.get_bin_path(words[0], opt_dirs=["/usr/sbin"])
+    if program is None:
+        module.fail_json(msg=f"the command {words[0]} is not on this machine: install it (iraid_cluster_packages)")
+    status, out, err = module.run_command([program, *words[1:]], data=typed)
+    if status != 0:
+        module.fail_json(
+            msg=f"{' '.join(words)}: {(err or out).strip()}; remedy: see systemctl status pcsd corosync pacemaker on both hosts"
+        )
+
+
+def run(module):
+    given = module.params
+    config = Path(given["config"])
+    text = config.read_text() if config.exists() else ""
+    try:
+        formed = cluster_plan.is_formed(given["cluster"], [node["name"] for node in given["nodes"]], text)
+    except cluster_plan.Refused as refused:
+        module.fail_json(msg=str(refused))
+    steps = [] if formed else steps_of(given)
+    if steps and not given["password"]:
+        module.fail_json(
+            msg=f"password is missing: the nodes prove themselves by that of user {USER} once, when the cluster is formed: "
+            "write iraid_cluster_password, from a vault"
+        )
+    if not module.check_mode:
+        for _, words, typed in steps:
+            do(module, words, typed)
+    texts = [text for text, _, _ in steps]
+    module.exit_json(changed=bool(texts), commands=texts, diff=diff([], texts))
+
+
+def main():
+    run(AnsibleModule(argument_spec=ARGUMENTS, supports_check_mode=True))
+
+
+if __name__ == "__main__":
+    main()

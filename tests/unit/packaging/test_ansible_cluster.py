@@ -1,0 +1,233 @@
+"""Pacemaker in the Ansible role: what a cluster lacks, and the modules that add it.  pcs itself works on a file here."""
+
+import json
+import shutil
+import subprocess
+import xml.etree.ElementTree as ElementTree
+
+import pytest
+from ansible_role import filters, run_module
+from role_iraid import cib, cluster_plan
+from role_iraid.cluster_plan import Refused, Volume
+
+EMPTY = """<cib crm_feature_set="3.16.1" validate-with="pacemaker-3.8" epoch="1" num_updates="0" admin_epoch="0">
+  <configuration><crm_config/><nodes><node id="1" uname="gateway1"/><node id="2" uname="gateway2"/></nodes>
+  <resources>%s</resources><constraints>%s</constraints></configuration><status/></cib>"""
+PRIMITIVE = """<primitive id="%s" class="ocf" provider="iraid" type="volume"><instance_attributes id="%s-a">
+  <nvpair id="%s-n" name="volume" value="v0"/></instance_attributes></primitive>"""
+CLONE = f"""<clone id="mine">{PRIMITIVE % ("v0", "v0", "v0")}<meta_attributes id="m">
+  <nvpair id="p" name="promotable" value="true"/></meta_attributes></clone>"""
+V0 = Volume("v0", "gateway1", "10.1.0.100", 24)
+
+
+def texts(volumes, text, **properties):
+    return [one.text for one in cluster_plan.plan(volumes, text, properties)]
+
+
+def test_an_empty_cluster_lacks_all():
+    shown = texts([V0], EMPTY % ("", ""))
+    assert shown[-5:] == [
+        "resource v0-clone, which serves volume v0",
+        "v0-clone prefers gateway1",
+        "resource v0-address: address 10.1.0.100/24 with volume v0",
+        "v0-address is where v0-clone is promoted",
+        "v0-address after v0-clone",
+    ]
+    assert "property stonith-enabled: false" in shown
+    assert not [text for text in texts([Volume("v0", "gateway1")], EMPTY % ("", "")) if "address" in text]
+
+
+def test_a_resource_that_somebody_made_is_taken_by_what_it_does():
+    shown = texts([Volume("v0", "gateway2")], EMPTY % (CLONE, ""))
+    assert "mine prefers gateway2" in shown and not [text for text in shown if text.startswith("resource")]
+
+
+def test_another_preference_replaces_ours_and_no_other():
+    score = cluster_plan.PREFERENCE
+    ours = f'<rsc_location id="a" rsc="mine" node="gateway1" score="{score}"/>'
+    others = '<rsc_location id="b" rsc="mine" node="gateway1" score="7"/><rsc_location id="c" rsc="x" node="gateway1" score="50"/>'
+    steps = cluster_plan.plan([Volume("v0", "gateway2")], EMPTY % (CLONE, ours + others))
+    words = [one.words for one in steps if one.words[0] == "constraint"]
+    assert words == [("constraint", "delete", "a"), ("constraint", "location", "mine", "prefers", f"gateway2={score}")]
+
+
+@pytest.mark.parametrize(
+    "resources, words",
+    [
+        (PRIMITIVE % ("old", "o", "o"), ["old", "no promotable clone", "pcs resource delete old"]),
+        ('<primitive id="v0" class="ocf" provider="heartbeat" type="Dummy"/>', ["v0", "not volume v0"]),
+        (
+            CLONE + '<primitive id="v0-address" class="ocf" provider="heartbeat" type="Dummy"/>',
+            ["v0-address is no address"],
+        ),
+    ],
+)
+def test_what_is_in_the_way_is_named_and_stays(resources, words):
+    with pytest.raises(Refused) as refused:
+        cluster_plan.plan([V0], EMPTY % (resources, ""))
+    assert all(word in str(refused.value) for word in words), refused.value
+
+
+# --- corosync.conf ---
+
+DEBIAN = (
+    "totem {\n\tcluster_name: debian\n}\nnodelist {\n\tnode {\n\t\tname: node1\n\t\tring0_addr: 127.0.0.1\n\t}\n}\n"
+)
+FORMED = """totem {
+    version: 2
+    cluster_name: iraid # ours
+}
+nodelist {
+    node {
+        ring0_addr: 10.2.0.1
+        name: gateway1
+        nodeid: 1
+    }
+    node {
+        ring0_addr: 10.2.0.2
+        name: gateway2
+        nodeid: 2
+    }
+}
+"""
+NODES = [{"name": "gateway1", "address": "10.2.0.1"}, {"name": "gateway2", "address": "10.2.0.2"}]
+
+
+def test_a_cluster_is_known_by_its_name_and_nodes():
+    names = [node["name"] for node in NODES]
+    assert cluster_plan.corosync_of(FORMED).nodes == {"gateway1": "10.2.0.1", "gateway2": "10.2.0.2"}
+    assert cluster_plan.is_formed("iraid", names, FORMED)
+    assert not cluster_plan.is_formed("iraid", names, "") and not cluster_plan.is_formed("iraid", names, DEBIAN)
+    for name, nodes in (("iraid", ["gateway1", "gateway3"]), ("other", names)):
+        with pytest.raises(Refused, match=r"gateway1 \(10.2.0.1\).*iraid_cluster_name.*pcs cluster destroy"):
+            cluster_plan.is_formed(name, nodes, FORMED)
+
+
+@pytest.fixture
+def tools(tmp_path, monkeypatch):
+    """pcs and chpasswd that write down what they are asked and told."""
+    log = tmp_path / "log"
+    for name in ("pcs", "chpasswd"):
+        program = tmp_path / name
+        program.write_text(f'#!/bin/sh\n[ "$2" = destroyed ] || echo "{name} $*: $(cat)" >>{log}\n')
+        program.chmod(0o755)
+    return tmp_path
+
+
+def node(tools, step, text=None, check_mode=False, **more):
+    config = tools / "corosync.conf"
+    if text is not None:
+        config.write_text(text)
+    given = {"cluster": "iraid", "nodes": NODES, "step": step, "password": "wolf-howls-42", "config": str(config)}
+    return run_module("iraid_cluster_node", given | more, check_mode, programs=tools)
+
+
+def test_a_cluster_is_formed_once_and_no_secret_is_an_argument(tools):
+    log = tools / "log"
+    assert node(tools, "form", DEBIAN, check_mode=True)["changed"] is True and not log.exists()
+    assert node(tools, "password")["changed"] is True
+    assert node(tools, "form")["changed"] is True
+    said = log.read_text().splitlines()
+    assert said[0] == "chpasswd : hacluster:wolf-howls-42"
+    nodes = "gateway1 addr=10.2.0.1 gateway2 addr=10.2.0.2"
+    assert said[1] == f"pcs host auth {nodes} -u hacluster: wolf-howls-42"
+    assert said[2] == f"pcs cluster setup iraid {nodes} --force: "
+    assert not any("wolf" in line.split(": ")[0] for line in said)
+    for step in ("password", "form"):
+        assert node(tools, step, FORMED, password=None)["changed"] is False
+    assert "iraid_cluster_password" in node(tools, "form", DEBIAN, password=None)["msg"]
+    refused = node(tools, "form", FORMED.replace("cluster_name: iraid", "cluster_name: web"))
+    assert refused["failed"] and "'web'" in refused["msg"]
+
+
+# --- pcs on a file ---
+
+
+@pytest.fixture
+def cluster(tmp_path, monkeypatch):
+    """A CIB, and pcs that believes in an agent which is not installed."""
+    if shutil.which("pcs") is None or shutil.which("cibadmin") is None:
+        pytest.skip("pcs and Pacemaker are not installed; run scripts/deps --long")
+    file = tmp_path / "cib.xml"
+    newest = subprocess.run(["cibadmin", "--empty"], capture_output=True, text=True, check=True).stdout
+    feature = ElementTree.fromstring(newest).get("crm_feature_set")
+    file.write_text((EMPTY % ("", "")).replace("3.16.1", feature))
+    monkeypatch.setenv("CIB_file", str(file))
+    program = tmp_path / "pcs"
+    program.write_text(f"""#!/bin/sh
+unset CIB_file
+case "$*" in *ocf:iraid:volume*) set -- "$@" --force;; esac
+exec {shutil.which("pcs")} "$@"
+""")
+    program.chmod(0o755)
+    return file
+
+
+def resources(cluster, check_mode=False, **changes):
+    given = {"volumes": [{"name": "v0", "preferred": "gateway1", "address": "10.1.0.100/24"} | changes]}
+    return run_module("iraid_cluster", given, check_mode, programs=cluster.parent)
+
+
+@pytest.mark.long  # pcs takes seconds for each command
+def test_what_pcs_makes_of_it_is_what_was_wanted(cluster):
+    before = cluster.read_text()
+    predicted = resources(cluster, check_mode=True)
+    assert predicted["changed"] is True and cluster.read_text() == before, predicted
+    made = resources(cluster)
+    assert made["changed"] is True and made["changes"] == predicted["changes"]
+    assert resources(cluster)["changed"] is False
+    assert cib.volumes(cluster.read_text()) == {"v0": "v0-clone"}
+
+    moved = resources(cluster, preferred="gateway2", address="10.1.0.101/24")
+    assert moved["changes"] == [
+        "v0-clone no longer prefers gateway1",
+        "v0-clone prefers gateway2",
+        "address 10.1.0.101/24 of v0-address",
+    ]
+    assert resources(cluster, preferred="gateway2", address="10.1.0.101/24")["changed"] is False
+
+
+@pytest.mark.long
+def test_a_command_that_fails_leaves_the_cluster_as_it_was(cluster):
+    before = cluster.read_text()
+    program = cluster.parent / "pcs"
+    program.write_text(
+        program.read_text().replace("unset", '[ "$5" != add ] || { echo "no such thing" >&2; exit 1; }\nunset')
+    )
+    result = resources(cluster)
+    assert result["failed"] and "no such thing" in result["msg"] and "colocation" in result["msg"]
+    assert cluster.read_text() == before
+
+
+def test_without_a_cluster_check_mode_predicts_and_a_run_fails(tmp_path, monkeypatch):
+    monkeypatch.setenv("CIB_file", str(tmp_path / "none"))
+    given = {"volumes": [{"name": "v0", "preferred": "gateway1"}]}
+    assert run_module("iraid_cluster", given, True)["changes"] == ["resource v0-clone"]
+    assert "no cluster" in run_module("iraid_cluster", given)["msg"]
+
+
+# --- variables ---
+
+
+def test_addresses_are_checked():
+    def problems(*addresses, pair=("a", "b")):
+        volumes = [{"name": f"v{number}", "address": one} for number, one in enumerate(addresses)]
+        return filters.cluster_problems({"volumes": volumes, "pair": list(pair)})
+
+    assert problems("10.1.0.1/24", None, "10.1.0.2/24") == []
+    assert "'10.1.0.1' has no prefix" in problems("10.1.0.1")[0]
+    assert "IP/PREFIX" in problems("here/24")[0]
+    assert "v0).address already" in problems("10.1.0.1/24", "10.1.0.1/16")[0]
+    assert "two gateways" in problems(pair=[])[0]
+
+
+def test_preferences_are_by_names_of_nodes():
+    hostvars = {host: {"iraid_cluster_told": {"name": f"node-{host}"}} for host in ("a", "b")}
+    volumes = [
+        {"name": "v0"},
+        {"name": "v1", "preferred": "b", "address": "10.1.0.1/24"},
+        {"name": "x", "state": "absent"},
+    ]
+    shown = filters.cluster_volumes(volumes, ["a", "b"], hostvars)
+    assert [(one["name"], one["preferred"]) for one in shown] == [("v0", "node-a"), ("v1", "node-b")]
+    assert json.dumps(shown)
