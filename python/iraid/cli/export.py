@@ -121,7 +121,9 @@ def export(
     target.check_root()
     target.check_runner(client.version())
     volume = client.status(name)
-    export_plan.check_exportable(volume)
+    standby = volume.state == "standby"
+    if not standby:
+        export_plan.check_exportable(volume)
     request = access.ExportRequest(
         volume=name,
         uuid=volume.uuid,
@@ -138,6 +140,7 @@ def export(
         discovery=chap.read_credentials(discovery_chap_file) if discovery_chap_file else None,
         header_digest=header_digest,
         data_digest=data_digest,
+        standby=standby,
         pair=pair or 0,
         lun=lun,
     )

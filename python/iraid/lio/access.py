@@ -45,6 +45,9 @@ class ExportRequest:
     discovery: Credentials | None = None  # of the whole gateway
     header_digest: str | None = None  # of DIGESTS; None: as it is
     data_digest: str | None = None
+    standby: bool = (
+        False  # not active here, so size, blocks and cache are not known: only what is there can be added to
+    )
     pair: int = 0  # which gateway of a pair this is, 1 or 2; 0: as it is
     lun: int | None = None  # None: as it is, or the lowest that is free
 

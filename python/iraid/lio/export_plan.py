@@ -137,7 +137,6 @@ def check_exportable(volume: Volume) -> None:
         "stopped": f"start it first: iraid start {volume.name}",
         "assembling": f"wait until its members are there: iraid start {volume.name} --wait",
         "suspended": f"bring its members back first: iraid status {volume.name}",
-        "standby": f"activate it first: iraid activate {volume.name}",
         "failed": f"see which members it lacks: iraid status {volume.name}",
     }.get(volume.state, f"see iraid status {volume.name}")
     raise IraidError(
@@ -241,6 +240,36 @@ def _check_digests(request: ExportRequest, group: Group) -> None:
 
 
 def _plan_storage(request: ExportRequest, dump: Dump, storage: Dump | None, plan: ExportPlan) -> None:
+    attributes: dict[str, str] = {}
+    if request.standby:
+        _check_there(request, storage)
+    else:
+        _plan_what_is_known(request, dump, storage, plan)
+        attributes["emulate_write_cache"] = str(int(request.write_cache))
+    name = storage["name"] if storage else request.volume
+    groups = pair.plan_groups(plan.pair, storage, name) if plan.pair else []
+    if groups:
+        # Reservations of initiators live in one kernel, and would not move with the volume.
+        attributes["emulate_pr"] = "0"
+    for attribute, wanted in attributes.items():
+        now = str((storage or {}).get("attributes", {}).get(attribute, STORAGE_DEFAULTS[attribute]))
+        if now != wanted:
+            plan.steps.append(SetStorageAttribute(name, attribute, wanted, now if storage else None))
+    plan.steps += groups
+
+
+def _check_there(request: ExportRequest, storage: Dump | None) -> None:
+    """Of a volume that is on standby here."""
+    if storage is None:
+        raise IraidError(
+            f"volume {request.volume} is on standby on this gateway, and is not exported here yet: its size is not known",
+            f"activate it once: iraid activate {request.volume}",
+            kind="busy",
+        )
+    _check_serial(request, storage)
+
+
+def _plan_what_is_known(request: ExportRequest, dump: Dump, storage: Dump | None, plan: ExportPlan) -> None:
     sectors = TRANSFER_BYTES_MAX // request.block_bytes
     if storage is None:
         _check_name_free(request, dump)
@@ -261,17 +290,6 @@ def _plan_storage(request: ExportRequest, dump: Dump, storage: Dump | None, plan
                 f"storage object {storage['name']} takes {storage.get('hw_max_sectors')} blocks per "
                 f"command instead of {sectors}; unexport and export it to change that"
             )
-    name = storage["name"] if storage else request.volume
-    groups = pair.plan_groups(plan.pair, storage, name) if plan.pair else []
-    attributes = {"emulate_write_cache": str(int(request.write_cache))}
-    if groups:
-        # Reservations of initiators live in one kernel, and would not move with the volume.
-        attributes["emulate_pr"] = "0"
-    for attribute, wanted in attributes.items():
-        now = str((storage or {}).get("attributes", {}).get(attribute, STORAGE_DEFAULTS[attribute]))
-        if now != wanted:
-            plan.steps.append(SetStorageAttribute(name, attribute, wanted, now if storage else None))
-    plan.steps += groups
 
 
 def _control(block_bytes: int) -> str:
@@ -291,16 +309,20 @@ def _check_name_free(request: ExportRequest, dump: Dump) -> None:
         )
 
 
-def _check_same_volume(request: ExportRequest, storage: Dump) -> None:
+def _check_serial(request: ExportRequest, storage: Dump) -> None:
     """Initiators must not be handed another disk under the identity of the one they knew."""
-    remedy = f"iraid unexport {request.volume}, then export it again"
     if storage.get("wwn") != request.uuid:
         raise IraidError(
             f"storage object {storage['name']} has serial {storage.get('wwn')}, volume "
             f"{request.volume} is {request.uuid}",
-            remedy,
+            f"iraid unexport {request.volume}, then export it again",
             kind="exists",
         )
+
+
+def _check_same_volume(request: ExportRequest, storage: Dump) -> None:
+    _check_serial(request, storage)
+    remedy = f"iraid unexport {request.volume}, then export it again"
     size_bytes = storage.get("size") or 0
     if size_bytes < request.size_bytes:
         remedy = f"let it grow, which initiators need not log out for: iraid grow {request.volume}"

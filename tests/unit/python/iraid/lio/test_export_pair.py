@@ -251,3 +251,24 @@ def test_what_is_saved_of_a_pair_is_what_runs_and_comes_back_as_one(lio, configf
     assert lio_tree.differences(saved, configfs) == []
     (command,) = lio_tree.exports_again(saved, lio_tree.Tree())
     assert command.endswith(f"--portal 10.0.0.9:3260 --acl {ALICE} --pair 2 --no-chap")
+
+
+# What the control socket says of a volume on standby: nothing of what its members know.
+STANDBY = {"standby": True, "size_bytes": 0, "block_bytes": 0, "write_cache": False}
+
+
+@pytest.mark.parametrize("number", [0, 2])
+def test_on_standby_an_export_that_is_there_takes_another_initiator(lio, number):
+    export(lio, pair=number)
+    (before,) = copy.deepcopy(lio.config["storage_objects"])
+    assert export(lio, pair=number, **STANDBY).steps == []
+    export(lio, pair=number, initiators=(ALICE, BOB), **STANDBY)
+    assert BOB in lio.acls(IQN, number or 1)
+    assert lio.config["storage_objects"] == [before]
+
+
+def test_on_standby_nothing_is_exported_first_and_no_other_volume_gets_its_identity(lio):
+    refusal = refused(lio, pair=2, **STANDBY)
+    assert "on standby" in refusal and "size is not known" in refusal
+    export(lio, pair=2)
+    assert "has serial" in refused(lio, pair=2, uuid="0" + UUID[1:], **STANDBY)
