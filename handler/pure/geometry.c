@@ -6,6 +6,7 @@
  * and slots are dealt to the members in turn, which is md's near layout.
  */
 #include "geometry.h"
+#include "mutant.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -195,6 +196,35 @@ geometry_bears(const struct geometry *geometry, uint32_t roles)
 		if (!row_bears(geometry, row, roles))
 			return false;
 	return true;
+}
+
+/* Of a ring in which no two neighbours can go (level 10, an odd number), most can go if each goes
+ * that can, in turn, beginning behind one that has gone.
+ */
+int
+geometry_least(const struct geometry *geometry, uint32_t out)
+{
+	const int first = out != 0 ? __builtin_ctz(out) : 0;
+	int left = geometry->members - __builtin_popcount(out);
+
+	for (int i = 0; i < geometry->members; i++) {
+		const uint32_t role = 1u << (first + i) % geometry->members;
+
+		if ((out & role) || !geometry_bears(geometry, out | role))
+			continue;
+		out |= role;
+		left--;
+	}
+	return left;
+}
+
+int
+geometry_quorum(const struct geometry *geometry, uint32_t out)
+{
+	const int there = geometry->members - __builtin_popcount(out);
+	const int least = geometry_least(geometry, out);
+
+	return there - least + 1 > least && !MUTANT(MAJORITY_IGNORED) ? there - least + 1 : least;
 }
 
 int

@@ -118,6 +118,14 @@ bool geometry_can_split(const struct geometry *geometry);
  */
 bool geometry_can_split_replaced(const struct geometry *geometry);
 
+/* The fewest members that it can run with, none of these (bits) among them. */
+int geometry_least(const struct geometry *geometry, uint32_t out);
+
+/* Of the members that are not out, so many that no set with which the volume could run is without
+ * one of them, and that it can run with themselves: a gateway that takes it over must have these.
+ */
+int geometry_quorum(const struct geometry *geometry, uint32_t out);
+
 /* Members it can do without whichever they are: 0 for level 0, n-1 for 1, 1 for 5 and 10, 2 for 6.
  */
 int geometry_tolerated(const struct geometry *geometry);

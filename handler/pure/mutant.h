@@ -1243,7 +1243,21 @@
 	X(PENDING_OVER_WRITTEN, "pending-over-written", 18, "level 5",			\
 	  "what was acknowledged is written over what its row got later")			\
 	X(PENDING_FORGOTTEN, "pending-forgotten", 18, "level 5",				\
-	  "a start forgets what was acknowledged and is in no row")
+	  "a start forgets what was acknowledged and is in no row")				\
+	X(MAJORITY_IGNORED, "majority-ignored", 8, "level 10",					\
+	  "a take-over goes on with as many members as the level needs, though others could live with the rest")	\
+	X(UNPROVEN_COUNTED, "unproven-counted", 8, "level 5",					\
+	  "a take-over counts members from which the gateway before is not proven gone")	\
+	X(LEASE_UNAWAITED, "lease-unawaited", 8, "level 5",					\
+	  "a take-over acknowledges while the gateway before may still answer by what it heard last")	\
+	X(ZOMBIE_READS_SERVED, "zombie-reads-served", 8, "level 5",				\
+	  "a read is answered though another gateway may have the volume")			\
+	X(LEASE_BY_OLD_CLOCK, "lease-by-old-clock", 8, "level 5",				\
+	  "a read is judged by the time at which the turn began, before the gateway stood still")	\
+	X(LEASE_FROM_ANSWER, "lease-from-answer", 8, "level 5",				\
+	  "what a member said counts from when its answer is looked at")			\
+	X(FLUSH_UNPROVEN, "flush-unproven", 8, "level 5",					\
+	  "a flush succeeds though another gateway may have acknowledged what it is about")
 /* clang-format on */
 
 enum mutant {

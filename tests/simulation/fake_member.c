@@ -42,7 +42,9 @@ held_by_another(const struct fake_member *member)
 	       device->holder != member->gateway;
 }
 
-/* A write of this session meets a conflict. */
+/* A write of this session meets a conflict; where there are reservations, a read too (Exclusive
+ * Access, Registrants Only).
+ */
 static bool
 is_barred(const struct fake_member *member)
 {
@@ -237,7 +239,8 @@ apply(struct fake_command *command)
 	switch (command->io->op) {
 	case BACKEND_READ:
 		member->device->reads++;
-		if (member->device->conflicts_on_reads)
+		if (member->device->conflicts_on_reads ||
+		    (member->device->reservations && is_barred(member)))
 			return -EACCES;
 		return apply_read(command);
 	case BACKEND_ZERO:

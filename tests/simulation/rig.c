@@ -296,12 +296,17 @@ rig_start(struct rig *rig)
 		.epochs_kept_in = "/var/lib/iraid",
 		.log = print_log,
 		.now_ns = rig->clockless ? NULL : virtual_ns,
+		.clock_ns = rig->clockless ? NULL : virtual_ns,
 		.owner = rig,
 	};
 	struct backend *backends[IRAID_MEMBERS_MAX];
 
-	for (int i = 0; i < rig->count; i++)
+	for (int i = 0; i < rig->count; i++) {
 		backends[i] = &rig->members[i].backend;
+		backends[i]->predecessor_key = 0; /* its adapter is new */
+		rig->members[i].predecessor = 0;
+		rig->members[i].was_taken = false;
+	}
 	rig->options.epoch_seen = rig->epoch_recorded;
 	rig->options.epoch_tried = rig->epoch_tried;
 	rig->stopped = false;

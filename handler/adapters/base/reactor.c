@@ -48,12 +48,13 @@ struct reactor {
 	uint64_t now_ms, now_ns;
 };
 
+/* Not CLOCK_MONOTONIC, which stands still while the machine sleeps: others don't meanwhile. */
 uint64_t
 monotonic_ns(void)
 {
 	struct timespec now;
 
-	clock_gettime(CLOCK_MONOTONIC, &now);
+	clock_gettime(CLOCK_BOOTTIME, &now);
 	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 

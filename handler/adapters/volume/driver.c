@@ -97,6 +97,13 @@ port_now_ns(void *owner)
 	return reactor_now_ns(hosted->reactor);
 }
 
+static uint64_t
+port_clock_ns(void *owner)
+{
+	(void)owner;
+	return monotonic_ns();
+}
+
 /* Of the write log's key: what an initiator writes must not look like a record. */
 static uint64_t
 port_random(void *owner)
@@ -398,6 +405,7 @@ volume_engine_make(struct hosted *hosted)
 		.want_spare = port_want_spare,
 		.detached = port_detached,
 		.now_ns = port_now_ns,
+		.clock_ns = port_clock_ns,
 		.random = port_random,
 		.owner = hosted,
 	};

@@ -59,6 +59,23 @@ scratch_reserve(struct engine *engine, int count)
 	return grown;
 }
 
+uint64_t
+engine_clock_ns(const struct engine *engine)
+{
+	if (engine->port.clock_ns == NULL || engine->port.now_ns == NULL)
+		return 0;
+	return MUTANT(LEASE_BY_OLD_CLOCK) ? engine->figures.stamp_ns
+					  : engine->port.clock_ns(engine->port.owner);
+}
+
+uint64_t
+engine_clock_ms(const struct engine *engine)
+{
+	const uint64_t now_ns = engine_clock_ns(engine);
+
+	return now_ns != 0 ? now_ns / 1000000 : engine->now_ms;
+}
+
 bool
 engine_running(const struct engine *engine)
 {

@@ -27,6 +27,12 @@
 #include "state/assembly.h"
 #include "state/intent.h"
 
+/* So old a member's answer may be, counted from when it was asked, that a read goes by it; and so
+ * long a take-over waits, by another clock.
+ */
+#define LEASE_MS 400u
+#define LEASE_AWAITED_MS 450u
+
 #define OP_ROWS_MAX 32		/* rows of one operation */
 #define OP_BYTES_MAX (4u << 20) /* of one operation, if it has more than one row */
 
@@ -87,6 +93,7 @@ struct counters {
 	uint64_t resync_corrected_rows; /* parity that differed and was rewritten */
 	uint64_t medium_repaired;
 	uint64_t reads_hedged;
+	uint64_t proofs_asked; /* of members, that the volume is ours */
 };
 
 struct link;
@@ -233,6 +240,11 @@ void engine_event(struct engine *engine, enum event_kind kind, int severity, str
 /* NULL: no memory; never so for what was had before */
 struct iovec *scratch_reserve(struct engine *engine, int count);
 bool engine_running(const struct engine *engine); /* requests may be carried out */
+/* Now, and not when the turn began: a gateway may stand still in the midst of one.  0: there is no
+ * such clock.
+ */
+uint64_t engine_clock_ns(const struct engine *engine);
+uint64_t engine_clock_ms(const struct engine *engine); /* the same; else that of the turn */
 /* What stands in these rows may not be what was written there. */
 void requests_doubted(struct engine *engine, uint64_t first_row, uint64_t last_row);
 

@@ -81,6 +81,7 @@ struct engine_request {
 	bool writes_back;   /* what the write log has acknowledged: write_back.c */
 	bool beside_others; /* ... of the same row, in other columns, at the same time */
 	uint64_t submitted_ms;
+	uint64_t submitted_at; /* engine->moment */
 	uint64_t cut_bytes;    /* ZERO: how much of it was cut into pieces */
 	uint64_t zeroed_bytes; /* the same, when it was carried out before: the most */
 	/* ZERO: of that, what others wrote since; behind.c */
@@ -218,6 +219,10 @@ struct engine_port {
 	 * the beginning of a run, and behind what takes long.
 	 */
 	uint64_t (*now_ns)(void *owner);
+	/* The same clock, looked at now and not when the turn began: what is proven by time goes by
+	 * it.  It goes on while the machine sleeps.  NULL: nothing is proven by time.
+	 */
+	uint64_t (*clock_ns)(void *owner);
 	/* A number nobody can guess; NULL: the engine makes one of its own. */
 	uint64_t (*random)(void *owner);
 	void *owner;

@@ -41,7 +41,12 @@ struct member {
 	 */
 	uint64_t disputed_at, granted_at, evaded_at;
 	uint64_t disputed_ms, ask_again_ms;
-	bool forced; /* in sync only because an administrator said so */
+	/* when the newest read or write was sent that it answered as ours: engine->moment, and by
+	 * the clock of figures; 0: none since it spoke of another gateway
+	 */
+	uint64_t ours_at, ours_ns;
+	uint64_t data_sent_at, data_sent_ms; /* when the newest of all was */
+	bool forced;			     /* in sync only because an administrator said so */
 	/* of the map's area, bits: it refused to read them for this assembly */
 	uint64_t refused_blocks[LAYOUT_MAP_BYTES / LAYOUT_MAP_BLOCK_BYTES / 64];
 	struct taken_as taken_as;

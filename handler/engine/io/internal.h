@@ -41,6 +41,12 @@ void request_let_go(struct engine *engine, struct engine_request *request);
 	TRACE(probe, (engine)->record.name, (piece)->request->number, (piece)->request->op,        \
 	      (piece)->begin_bytes, (piece)->end_bytes - (piece)->begin_bytes, 1)
 
+/* --- proof.c --- */
+
+void proof_begun(struct engine *engine, const struct engine_request *request);
+/* it is answered once it is known not to be old */
+void proof_finish(struct engine *engine, struct engine_request *request);
+
 /* --- operations; false: no memory --- */
 
 /* Those that are recycled. */

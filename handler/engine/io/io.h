@@ -6,7 +6,7 @@
  *	plug.c		streams of writes		zero_op.c	whole rows of zeros
  *	compare_op.c	a read and a write in one	flush_op.c	a flush that is asked for
  *	write_back.c	small writes that the write log acknowledges	destage.c	and that come to their rows
- *	late.c		what has waited too long
+ *	late.c		what has waited too long		proof.c		reads that wait for the proof that they are not old
  */
 #ifndef IRAID_ENGINE_IO_H
 #define IRAID_ENGINE_IO_H
@@ -45,6 +45,13 @@ struct io {
 	/* the first of those submitted since the last run, or NULL */
 	struct engine_request *unaged;
 	struct engine_request *finished_head, **finished_tail;
+
+	struct { /* what may be old if another gateway has the volume: */
+		struct engine_request *head, **tail; /* done, and not proven yet */
+		unsigned int under_way;
+		uint64_t newest;  /* of those: engine->moment when it was submitted */
+		uint64_t look_ms; /* others are asked then */
+	} proof;
 
 	struct { /* requests that wait for one of several pieces, in order */
 		struct engine_request *head, **tail;
@@ -102,6 +109,11 @@ bool behind_waits(struct engine *engine, struct engine_request *request);
 /* one that is to be carried out now, or NULL */
 struct engine_request *behind_next(struct engine *engine);
 void behind_refuse(struct engine *engine); /* they go back to admission */
+
+/* --- proof.c --- */
+
+void proof_run(struct engine *engine);
+uint64_t proof_deadline(const struct engine *engine);
 
 /* --- late.c --- */
 

@@ -131,7 +131,7 @@ request_let_go(struct engine *engine, struct engine_request *request)
 	if (request->first_error != 0)
 		behind_failed(engine, request);
 	behind_ended(engine, request);
-	request_finish(engine, request);
+	proof_finish(engine, request);
 }
 
 uint64_t
@@ -201,6 +201,7 @@ request_carry_out(struct engine *engine, struct engine_request *request)
 	request->doubted = false;
 	request->cache_losses = engine->cache_losses;
 	plug_note(engine, request);
+	proof_begun(engine, request);
 	if (request->op == REQUEST_ZERO) {
 		zero_begin(engine, request);
 		return;
@@ -299,6 +300,7 @@ io_init(struct engine *engine)
 	struct io *io = engine->io;
 
 	io->admission_tail = &io->admission_head;
+	io->proof.tail = &io->proof.head;
 	io->behind.tail = &io->behind.head;
 	io->finished_tail = &io->finished_head;
 	list_init(&io->alive);

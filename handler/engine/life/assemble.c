@@ -360,11 +360,90 @@ owned_by_another(struct engine *engine, const struct assembly_verdict *verdict)
 	return true;
 }
 
+/* --- a take-over --- */
+
+/* Some member had another gateway's key; or all have lost their reservations, and who wrote the
+ * superblocks did not stop.  Without reservations nothing can be proven.
+ */
+static bool
+takes_over(struct engine *engine, const struct assembly_verdict *verdict)
+{
+	const struct superblock *newest = &engine->members[verdict->newest].superblock;
+	bool taken = !newest->clean && newest->owner[0] != '\0' &&
+		     strcmp(gateway_of(newest->owner), gateway_of(engine->options.owner)) != 0;
+
+	for_each_member(engine, member)
+		taken |= member->identity.predecessor_key != 0;
+	return taken && any_reservation(engine, verdict);
+}
+
+static void
+refuse_take_over(struct engine *engine, int proven, int there, int quorum)
+{
+	engine->assembly->refused = true;
+	snprintf(engine->reason, sizeof(engine->reason),
+		 "the gateway before is gone for certain from %d of %d members in sync, and may go "
+		 "on with the rest: %d are needed%s; bring them back, or --force if it is dead",
+		 proven, there, quorum,
+		 there == 2 ? " (of three members on level 5 one may be away)" : "");
+}
+
+/* The members from which the gateway before is proven gone meet every set with which it could run,
+ * write and answer reads (docs/design/engine.md, Two gateways).
+ */
+static bool
+lacks_quorum(struct engine *engine, const struct assembly_verdict *verdict)
+{
+	const struct superblock *newest = &engine->members[verdict->newest].superblock;
+	struct geometry geometry;
+	uint32_t out = 0;
+	int proven = 0, quorum;
+
+	if (load_may_force(engine) ||
+	    geometry_init(&geometry, newest->level, newest->member_count, newest->chunk_bytes,
+			  newest->block_bytes, newest->data_bytes) != 0)
+		return false;
+	for (int role = 0; role < newest->member_count; role++)
+		if (newest->member_states[role] != MEMBER_IN_SYNC)
+			out |= ROLE(role);
+	for_each_member(engine, member)
+		proven += verdict->standing[member->slot] == STANDING_IN_SYNC &&
+			  member->link == LINK_OPEN &&
+			  (member->identity.taken || MUTANT(UNPROVEN_COUNTED));
+	quorum = geometry_quorum(&geometry, out);
+	if (proven >= quorum)
+		return false;
+	refuse_take_over(engine, proven, geometry.members - __builtin_popcount(out), quorum);
+	return true;
+}
+
+/* A read that the gateway before began before it lost these members may be answered so long after;
+ * nothing newer than what it knows may be acknowledged, nor read, before that.
+ */
+static void
+await_lease(struct engine *engine, bool taken)
+{
+	engine->assembly->lease_ends_ms =
+		taken && !MUTANT(LEASE_UNAWAITED) ? engine_clock_ms(engine) + LEASE_AWAITED_MS : 0;
+}
+
+static bool
+is_lease_over(struct engine *engine)
+{
+	return engine->assembly->lease_ends_ms == 0 ||
+	       engine_clock_ms(engine) >= engine->assembly->lease_ends_ms;
+}
+
 static void
 begin_start(struct engine *engine, const struct assembly_verdict *verdict)
 {
+	const bool taken = takes_over(engine, verdict);
+
 	if (owned_by_another(engine, verdict) && !MUTANT(OWNER_IGNORED))
 		return;
+	if (taken && lacks_quorum(engine, verdict))
+		return;
+	await_lease(engine, taken);
 	if (adopt(engine, verdict) != 0) {
 		engine->assembly->refused = true;
 		snprintf(engine->reason, sizeof(engine->reason),
@@ -668,11 +747,22 @@ assemble_run(struct engine *engine)
 	    engine->now_ms >= engine->assembly->not_before_ms && attempt_remember_epoch(engine)) {
 		if (engine->record.log_key != 0 && !MUTANT(LOG_UNREPLAYED))
 			replay_begin(engine);
-		else
+		else if (is_lease_over(engine))
 			begin_running(engine);
 	}
-	if (engine->phase == PHASE_REPLAY && replay_done(engine))
+	if (engine->phase == PHASE_REPLAY && replay_done(engine) && is_lease_over(engine))
 		begin_running(engine);
+}
+
+static uint64_t
+lease_deadline(const struct engine *engine)
+{
+	const uint64_t ends_ms = engine->assembly->lease_ends_ms;
+
+	return ends_ms > engine->now_ms && (engine->phase == PHASE_WRITE_SUPERBLOCKS ||
+					    engine->phase == PHASE_REPLAY)
+		       ? ends_ms
+		       : UINT64_MAX;
 }
 
 uint64_t
@@ -682,14 +772,15 @@ assemble_deadline(const struct engine *engine)
 	uint64_t deadline = engine->now_ms < limit ? limit : UINT64_MAX;
 
 	if (engine->phase != PHASE_EXAMINE && engine->phase != PHASE_WRITE_SUPERBLOCKS)
-		return UINT64_MAX;
+		return lease_deadline(engine);
 	if (engine->now_ms < engine->assembly->not_before_ms)
 		return engine->assembly->not_before_ms;
 	if (engine->phase != PHASE_EXAMINE &&
-	    engine->now_ms < engine->phase_since_ms + engine->options.give_up_ms)
+	    engine->now_ms < engine->phase_since_ms + engine->options.give_up_ms &&
+	    engine->phase_since_ms + engine->options.give_up_ms < lease_deadline(engine))
 		return engine->phase_since_ms + engine->options.give_up_ms;
 	if (engine->phase != PHASE_EXAMINE)
-		return UINT64_MAX;
+		return lease_deadline(engine);
 	/* Once that has passed, it is something else that keeps it from starting. */
 	if (engine->assembly->startable_ms != 0 &&
 	    engine->assembly->startable_ms + engine->assembly->startable_wait_ms > engine->now_ms &&

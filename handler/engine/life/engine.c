@@ -122,6 +122,7 @@ engine_submit(struct engine *engine, struct engine_request *request)
 	if (engine->io->unaged == NULL)
 		engine->io->unaged = request;
 	request->submitted_ms = engine->now_ms; /* of the last turn, so rather too early */
+	request->submitted_at = engine->moment;
 	*engine->io->admission_tail = request;
 	engine->io->admission_tail = &request->next;
 	figures_submitted(engine, request);
@@ -197,6 +198,7 @@ engine_run(struct engine *engine, uint64_t now_ms)
 		lost_io_run(engine);
 		log_mode_run(engine);
 		admin_let_go(engine);
+		proof_run(engine);
 		request_deliver(engine);
 		stop_run(engine);
 		if (++turns == TURNS_MAX)
@@ -230,6 +232,7 @@ engine_deadline(const struct engine *engine)
 	deadline = earlier(deadline, overdue_deadline(engine));
 	deadline = earlier(deadline, flush_deadline(engine));
 	deadline = earlier(deadline, read_op_deadline(engine));
+	deadline = earlier(deadline, proof_deadline(engine));
 	deadline = earlier(deadline, plug_deadline(engine));
 	deadline = earlier(deadline, write_back_deadline(engine));
 	deadline = earlier(deadline, resync_deadline(engine));

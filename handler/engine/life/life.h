@@ -28,8 +28,10 @@ struct assembly {
 	/* since when there are enough members, though not all; 0: not so */
 	uint64_t startable_ms;
 	uint32_t startable_wait_ms; /* from then on */
-	uint8_t *maps;		    /* the map of each member, while they are loaded */
-	bool epoch_awaited;	    /* they are, and this gateway records the epoch that it means */
+	/* a take-over is up then, by engine_clock_ms(); 0: it is none */
+	uint64_t lease_ends_ms;
+	uint8_t *maps;	    /* the map of each member, while they are loaded */
+	bool epoch_awaited; /* they are, and this gateway records the epoch that it means */
 	/* roles of which they said that all is on record (superblock.recorded_roles) */
 	uint32_t recorded_found;
 	/* of the newest superblocks that were asked for lost caches */

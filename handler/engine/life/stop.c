@@ -53,9 +53,9 @@ drained(const struct engine *engine)
 {
 	return engine->ops.count == 0 && engine->requests_active == 0 &&
 	       engine->io->backs.count == 0 && engine->io->admission_head == NULL &&
-	       resync_idle(engine) && rebuild_idle(engine) && scrub_idle(engine) &&
-	       repair_idle(engine) && lost_io_idle(engine) && engine->flush->pending == 0 &&
-	       !engine->marks->cleaning && engine->evicting == 0 &&
+	       engine->io->proof.head == NULL && resync_idle(engine) && rebuild_idle(engine) &&
+	       scrub_idle(engine) && repair_idle(engine) && lost_io_idle(engine) &&
+	       engine->flush->pending == 0 && !engine->marks->cleaning && engine->evicting == 0 &&
 	       engine->write_log->step == LOG_STEADY && !write_log_is_broken(engine) &&
 	       write_log_idle(engine);
 }

@@ -233,6 +233,10 @@ send(struct member_io *mio)
 	mio->sent_at = ++member->engine->moment;
 	mio->sent_ms = member->engine->now_ms;
 	mio->sent_ns = member->engine->figures.stamp_ns;
+	if (mio->io.op != BACKEND_FLUSH && mio->io.op != BACKEND_MEASURE) {
+		member->data_sent_at = mio->sent_at;
+		member->data_sent_ms = mio->sent_ms;
+	}
 	mio->where = MIO_SENT;
 	mio->covers_data = mio->io.op == BACKEND_FLUSH && member->unflushed_data;
 	/* Not while it waits: the session may end before, and the cache with it.  Nor by one that

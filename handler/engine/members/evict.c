@@ -339,9 +339,8 @@ probe_answered(struct member_io *mio, int result)
 	mio->member->probing = false;
 }
 
-/* Ask a member for a sign of life: any command will do, and a read changes nothing. */
-static void
-probe(struct member *member)
+void
+evict_probe(struct member *member)
 {
 	struct iovec page = { member->page + 3 * LAYOUT_SUPERBLOCK_BYTES, LAYOUT_SUPERBLOCK_BYTES };
 	struct member_io *mio;
@@ -367,7 +366,7 @@ others_answered(struct engine *engine, const struct member *silent)
 		    other->answered_at > silent->silent_since)
 			continue;
 		all = false;
-		probe(other);
+		evict_probe(other);
 	}
 	return all;
 }

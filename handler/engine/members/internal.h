@@ -32,6 +32,9 @@ bool evict_on_record(struct engine *engine, uint64_t record, uint64_t epoch);
 /* somebody is about to go: the epoch it must not outlive */
 uint64_t evict_raise_epoch(struct engine *engine);
 
+/* a sign of life: any command will do, and a read changes nothing */
+void evict_probe(struct member *member);
+
 /* --- place.c --- */
 
 bool place_tracked(const struct engine *engine, const uint8_t uuid[16]);
@@ -54,5 +57,9 @@ void target_dismissed(struct member *former); /* superblocks know: whom it repla
 void dispute_begin(struct member *member);
 void dispute_run(struct engine *engine);
 bool dispute_is_question(const struct member_io *mio);
+
+/* --- lease.c --- */
+
+void lease_answered(const struct member_io *mio, int result);
 
 #endif

@@ -136,6 +136,7 @@ member_handle_answer(struct member_io *mio)
 	if (result != -ENOTCONN) {
 		figures_answered(member, &mio->io, mio->sent_ns);
 		evict_answered(mio);
+		lease_answered(mio, result);
 	} else {
 		evict_cut_off(mio);
 	}

@@ -3,7 +3,7 @@
  *
  *	member.c	answers, sessions		evict.c		silence, evidence, eviction
  *	place.c		what a device is		target.c	the member that is being filled: begin, lost, done
- *	dispute.c	is there another gateway?
+ *	dispute.c	is there another gateway?		lease.c		is the volume still ours?
  */
 #ifndef IRAID_ENGINE_MEMBERS_H
 #define IRAID_ENGINE_MEMBERS_H
@@ -27,6 +27,9 @@ struct eviction {
 	/* of the last eviction that was taken back; 0: that is on record */
 	uint64_t kept_record;
 	uint64_t not_before_ms;
+	/* geometry_quorum() with these out; 0: not looked at */
+	int quorum;
+	uint32_t quorum_out;
 };
 
 /* of an assembly's epoch, where evictions raise it too: more than can be under way */
@@ -116,5 +119,18 @@ void dispute_end(struct member *member);
 void
 dispute_ask(struct member *member, void (*done)(struct member_io *mio, int result), void *owner);
 uint64_t dispute_deadline(const struct engine *engine);
+
+/* --- lease.c --- */
+
+#define LEASE_SOON_MS 20u /* so long a member that was sent something may be about to answer */
+
+/* so many members have to say it; 0: nobody needs to */
+int lease_needed(struct engine *engine);
+/* They do: of what they answered, each was sent something after that moment, or in time.  now_ns:
+ * engine_clock_ns(), later than the moment; 0: not by time.
+ */
+bool lease_holds(struct engine *engine, uint64_t since, uint64_t now_ns, int needed);
+/* those that are missing */
+void lease_ask(struct engine *engine, uint64_t since, int needed);
 
 #endif

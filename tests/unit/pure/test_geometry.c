@@ -497,6 +497,57 @@ test_largest_volumes_do_not_overflow(void **state)
 	}
 }
 
+/* The fewest that run, none of these among them, by trying all. */
+static int
+fewest_of_all(const struct geometry *geometry, uint32_t out)
+{
+	const uint32_t all = geometry_lowest(geometry->members);
+	int fewest = geometry->members;
+
+	for (uint32_t set = 0; set <= all; set++)
+		if ((set & out) == 0 && geometry_bears(geometry, all & ~set) &&
+		    __builtin_popcount(set) < fewest)
+			fewest = __builtin_popcount(set);
+	return fewest;
+}
+
+/* Of any set with which the volume could run. */
+static void
+check_quorum(const struct geometry *geometry, uint32_t out)
+{
+	const uint32_t all = geometry_lowest(geometry->members);
+	const int quorum = geometry_quorum(geometry, out),
+		  there = geometry->members - __builtin_popcount(out);
+
+	assert_int_equal(geometry_least(geometry, out), fewest_of_all(geometry, out));
+	assert_true(quorum >= geometry_least(geometry, out) && quorum <= there);
+	assert_true(2 * quorum > there);
+	/* what is left of a quorum's members does not run */
+	for (uint32_t set = 0; set <= all; set++)
+		if ((set & out) == 0 && __builtin_popcount(set) == quorum)
+			assert_false(geometry_bears(geometry, set | out));
+}
+
+static void
+test_a_quorum_meets_every_set_that_could_run(void **state)
+{
+	static const struct {
+		int level, from, to;
+	} shapes[] = { { 0, 2, 5 }, { 1, 2, 4 }, { 5, 3, 7 }, { 6, 4, 8 }, { 10, 3, 8 } };
+	struct geometry geometry;
+
+	(void)state;
+	for (int i = 0; i < 5; i++)
+		for (int members = shapes[i].from; members <= shapes[i].to; members++) {
+			assert_int_equal(geometry_init(&geometry, shapes[i].level, members, 65536,
+						       512, 64ull << 20),
+					 0);
+			for (uint32_t out = 0; out < 1u << members; out++)
+				if (geometry_bears(&geometry, out))
+					check_quorum(&geometry, out);
+		}
+}
+
 int
 main(void)
 {
@@ -517,6 +568,7 @@ main(void)
 		cmocka_unit_test(test_locate_cuts_at_the_end_of_the_chunk),
 		cmocka_unit_test(test_locate_refuses_what_leaves_the_volume),
 		cmocka_unit_test(test_largest_volumes_do_not_overflow),
+		cmocka_unit_test(test_a_quorum_meets_every_set_that_could_run),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

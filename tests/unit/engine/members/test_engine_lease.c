@@ -1,0 +1,386 @@
+/* test_engine_lease.c - two gateways: which members a take-over needs, and what a gateway may still
+ * answer that does not know that it was taken over.
+ */
+#include "scenario.h"
+
+#include "engine/core/core.h"
+
+#include <stdio.h>
+
+#define LOAD_BYTES (2ull << 20)
+#define CHUNK_SECTORS 32u /* of 16 KiB */
+
+static void
+begin(struct rig *rig, int level, int count, uint64_t seed)
+{
+	rig_init(rig, level, count, 16384, LOAD_BYTES, seed);
+	set_caches(rig, false);
+	snprintf(rig->options.owner, sizeof(rig->options.owner), "one pid 1 (rig) #1");
+	for (int m = 0; m < count; m++) {
+		rig->members[m].reservations = true;
+		rig->members[m].gateway = 1;
+	}
+}
+
+static void
+wait_ms(struct rig *rig, uint64_t ms)
+{
+	for (const uint64_t until = rig->now_ms + ms; rig->now_ms < until;)
+		rig_step(rig);
+}
+
+static void
+start(struct rig *rig, int level, int count, uint64_t seed)
+{
+	begin(rig, level, count, seed);
+	rig_start_active(rig);
+	rig_wait_for_resync(rig);
+	submit_everywhere(rig, REQUEST_WRITE, 512, 512);
+	rig_drain(rig);
+	wait_until(rig, all_clean);
+	wait_ms(rig, 50); /* that is on the members */
+}
+
+/* --- the set of a take-over --- */
+
+/* The first gateway is gone, and the second one is started, with the members that it reaches. */
+static void
+take_over(struct rig *rig, uint32_t reached)
+{
+	snprintf(rig->options.owner, sizeof(rig->options.owner), "two pid 1 (rig) #2");
+	rig->options.take_over_ms = 20000;
+	for (int m = 0; m < rig->count; m++) {
+		rig->members[m].gateway = 2;
+		rig->members[m].may_take = true;
+		rig->members[m].reachable = (reached >> m) & 1;
+	}
+	rig_start(rig);
+}
+
+static void
+crash(struct rig *rig)
+{
+	rig_crash(rig);
+	rig->epoch_recorded = 0; /* the other one knows nothing of it */
+}
+
+static void
+check_refused(int level, int count, uint32_t reached, const char *says, uint64_t seed)
+{
+	struct rig rig;
+
+	start(&rig, level, count, seed);
+	crash(&rig);
+	for (int m = 0; m < count; m++)
+		rig.members[m].written = false;
+	take_over(&rig, reached);
+	assert_true(rig_wait(&rig, VOLUME_FAILED, 20000));
+	assert_non_null(strstr(rig_status(&rig).reason, says));
+	assert_non_null(strstr(rig_status(&rig).reason, "--force"));
+	for (int m = 0; m < count; m++)
+		assert_false(rig.members[m].written);
+	/* The others come, and nobody need do anything. */
+	for (int m = 0; m < count; m++)
+		rig.members[m].reachable = true;
+	assert_true(rig_wait(&rig, VOLUME_ACTIVE, 20000));
+	finish(&rig);
+}
+
+static void
+test_a_take_over_needs_members_that_meet_every_set_which_could_run(void **state)
+{
+	(void)state;
+	check_refused(1, 2, 1, "from 1 of 2 members", 1);
+	check_refused(1, 3, 3, "from 2 of 3 members", 2);
+	check_refused(6, 4, 3, "from 2 of 4 members", 3);
+	check_refused(10, 4, 5, "from 2 of 4 members", 4);
+}
+
+static void
+check_taken(int level, int count, uint32_t reached, uint64_t seed)
+{
+	struct rig rig;
+
+	start(&rig, level, count, seed);
+	crash(&rig);
+	take_over(&rig, reached);
+	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 20000));
+	finish(&rig);
+}
+
+static void
+test_a_take_over_does_without_members_with_which_nobody_could_run(void **state)
+{
+	(void)state;
+	check_taken(5, 3, 3, 11);
+	check_taken(6, 4, 7, 12);
+	check_taken(6, 5, 7, 13);
+	check_taken(10, 4, 7, 14);
+}
+
+static void
+test_a_take_over_goes_by_who_was_in_sync(void **state)
+{
+	struct rig rig;
+
+	(void)state;
+	start(&rig, 1, 2, 21);
+	fake_member_cut(&rig.members[1], false);
+	submit_everywhere(&rig, REQUEST_WRITE, 512, 300);
+	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 5000));
+	rig_drain(&rig);
+	crash(&rig);
+	take_over(&rig, 1);
+	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 5000));
+	finish(&rig);
+}
+
+static void
+test_force_is_the_last_resort_of_a_take_over(void **state)
+{
+	struct rig rig;
+
+	(void)state;
+	start(&rig, 1, 2, 22);
+	crash(&rig);
+	rig.options.force_ms = 20000;
+	take_over(&rig, 2);
+	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 5000));
+	finish(&rig);
+}
+
+static void
+test_a_volume_given_back_needs_no_proof(void **state)
+{
+	struct rig rig;
+
+	(void)state;
+	start(&rig, 1, 2, 23);
+	rig_stop(&rig);
+	rig.epoch_recorded = 0;
+	take_over(&rig, 1);
+	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 5000));
+	finish(&rig);
+}
+
+/* What the gateway before heard last it may answer by, for as long as that. */
+static void
+test_a_take_over_waits_for_what_the_gateway_before_may_still_answer(void **state)
+{
+	struct rig rig;
+	uint64_t began_ms;
+
+	(void)state;
+	start(&rig, 5, 3, 24);
+	crash(&rig);
+	began_ms = rig.now_ms;
+	take_over(&rig, 7);
+	assert_true(rig_wait(&rig, VOLUME_ACTIVE, 5000));
+	assert_true(rig.now_ms - began_ms >= LEASE_AWAITED_MS);
+	rig_stop(&rig);
+	/* It is its own gateway's. */
+	began_ms = rig.now_ms;
+	rig_start_active(&rig);
+	assert_true(rig.now_ms - began_ms < LEASE_AWAITED_MS);
+	finish(&rig);
+}
+
+/* --- what may still be answered --- */
+
+static uint64_t
+commands(const struct rig *rig)
+{
+	uint64_t count = 0;
+
+	for (int m = 0; m < rig->count; m++)
+		count += rig->members[m].reads + rig->members[m].writes + rig->members[m].flushes;
+	return count;
+}
+
+/* A chunk that this member has, and only reads of it ask it. */
+static uint64_t
+sector_on(const struct rig *rig, int role)
+{
+	struct geometry geometry;
+	struct extent extent;
+
+	assert_int_equal(geometry_init(&geometry, rig->level, rig->count, rig->chunk_bytes, 512,
+				       64ull << 20),
+			 0);
+	for (uint64_t sector = 0;; sector += CHUNK_SECTORS) {
+		assert_int_equal(geometry_locate(&geometry, sector * 512, 512, &extent), 0);
+		if (extent.role == role)
+			return sector;
+	}
+}
+
+/* Another gateway has these. */
+static void
+preempt(struct rig *rig, uint32_t members)
+{
+	for (int m = 0; m < rig->count; m++)
+		if ((members >> m) & 1)
+			rig->members[m].holder = 2;
+}
+
+static void
+test_a_read_is_not_answered_by_a_member_that_another_gateway_did_not_reach(void **state)
+{
+	struct rig rig;
+
+	(void)state;
+	start(&rig, 5, 3, 31);
+	wait_ms(&rig, LEASE_MS);
+	preempt(&rig, 3);
+	assert_int_equal(error_of_read(&rig, sector_on(&rig, 2), 8), -ESHUTDOWN);
+	assert_int_equal(rig_status(&rig).state, VOLUME_FAILED);
+	rig_stop(&rig);
+	rig_free(&rig);
+}
+
+/* It hears nothing of it, for it does not reach them either. */
+static void
+test_a_read_waits_for_members_that_can_say_whose_the_volume_is(void **state)
+{
+	struct rig rig;
+
+	(void)state;
+	start(&rig, 5, 3, 32);
+	wait_ms(&rig, LEASE_MS);
+	fake_member_hang(&rig.members[0]);
+	fake_member_hang(&rig.members[1]);
+	assert_int_equal(error_of_read(&rig, sector_on(&rig, 2), 8), -ETIMEDOUT);
+	fake_member_continue(&rig.members[0]);
+	fake_member_continue(&rig.members[1]);
+	assert_true(rig_wait(&rig, VOLUME_ACTIVE, 5000));
+	assert_int_equal(error_of_read(&rig, sector_on(&rig, 2), 8), 0);
+	finish(&rig);
+}
+
+static void
+test_a_flush_waits_for_members_that_can_say_whose_the_volume_is(void **state)
+{
+	struct rig rig;
+
+	(void)state;
+	start(&rig, 5, 3, 33);
+	wait_ms(&rig, 2000); /* nothing is left to be flushed */
+	preempt(&rig, 3);
+	rig.errors_allowed = true;
+	rig_submit(&rig, REQUEST_FLUSH, 0, 0, false);
+	rig_drain(&rig);
+	assert_int_equal(rig.last_error, -ESHUTDOWN);
+	rig_stop(&rig);
+	rig_free(&rig);
+}
+
+/* One that hangs is not waited for where another one can say it. */
+static void
+test_a_read_does_not_wait_for_a_silent_member(void **state)
+{
+	struct rig rig;
+	uint64_t began_ms;
+
+	(void)state;
+	start(&rig, 5, 4, 34);
+	for (int m = 0; m < 3; m++) {
+		wait_ms(&rig, LEASE_MS);
+		fake_member_hang(&rig.members[m]);
+		began_ms = rig.now_ms;
+		assert_int_equal(error_of_read(&rig, sector_on(&rig, 3), 8), 0);
+		assert_true(rig.now_ms - began_ms < rig.options.give_up_ms / 4);
+		fake_member_continue(&rig.members[m]);
+	}
+	finish(&rig);
+}
+
+/* Where targets know no reservations nobody can prove anything. */
+static void
+test_without_reservations_nobody_is_asked(void **state)
+{
+	struct rig rig;
+	uint64_t before;
+
+	(void)state;
+	rig_init(&rig, 5, 3, 16384, LOAD_BYTES, 35);
+	set_caches(&rig, false);
+	rig_start_active(&rig);
+	rig_wait_for_resync(&rig);
+	wait_ms(&rig, 3000);
+	before = commands(&rig);
+	assert_int_equal(error_of_read(&rig, sector_on(&rig, 2), 8), 0);
+	assert_int_equal(commands(&rig) - before, 1);
+	finish(&rig);
+}
+
+/* Commands of 1000 reads of 4 KiB, so many at a time. */
+static uint64_t
+commands_of_reads(struct rig *rig, int depth, uint64_t pause_ms)
+{
+	const uint64_t before = commands(rig);
+
+	for (int left = 1000; left > 0 || rig->active_count > 0;) {
+		for (; left > 0 && rig->active_count < depth; left--)
+			rig_submit(rig, REQUEST_READ,
+				   fake_random(&rig->random) % (rig->sectors / 8) * 8, 8, false);
+		rig_step(rig);
+		if (pause_ms > 0 && rig->active_count == 0)
+			wait_ms(rig, pause_ms);
+	}
+	return commands(rig) - before;
+}
+
+static void
+measure(int level, int count, uint64_t asked)
+{
+	struct rig rig;
+	uint64_t idle, one, many;
+
+	start(&rig, level, count, 36);
+	wait_ms(&rig, 3000);
+	idle = commands_of_reads(&rig, 1, 1000);
+	one = commands_of_reads(&rig, 1, 0);
+	many = commands_of_reads(&rig, 16, 0);
+	print_message("level %d of %d: commands of 1000 reads: a second apart %llu, depth 1 %llu, "
+		      "depth 16 %llu\n",
+		      level, count, (unsigned long long)idle, (unsigned long long)one,
+		      (unsigned long long)many);
+	assert_int_equal(idle, 1000 * (1 + asked));
+	assert_true(one <= 1010);
+	assert_int_equal(many, 1000);
+	finish(&rig);
+}
+
+static void
+test_under_load_the_proof_costs_no_command(void **state)
+{
+	(void)state;
+	measure(1, 2, 0);
+	measure(5, 4, 1);
+	measure(6, 6, 2);
+	measure(10, 6, 2);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(
+			test_a_take_over_needs_members_that_meet_every_set_which_could_run),
+		cmocka_unit_test(test_a_take_over_does_without_members_with_which_nobody_could_run),
+		cmocka_unit_test(test_a_take_over_goes_by_who_was_in_sync),
+		cmocka_unit_test(test_force_is_the_last_resort_of_a_take_over),
+		cmocka_unit_test(test_a_volume_given_back_needs_no_proof),
+		cmocka_unit_test(
+			test_a_take_over_waits_for_what_the_gateway_before_may_still_answer),
+		cmocka_unit_test(
+			test_a_read_is_not_answered_by_a_member_that_another_gateway_did_not_reach),
+		cmocka_unit_test(test_a_read_waits_for_members_that_can_say_whose_the_volume_is),
+		cmocka_unit_test(test_a_flush_waits_for_members_that_can_say_whose_the_volume_is),
+		cmocka_unit_test(test_a_read_does_not_wait_for_a_silent_member),
+		cmocka_unit_test(test_without_reservations_nobody_is_asked),
+		cmocka_unit_test(test_under_load_the_proof_costs_no_command),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
