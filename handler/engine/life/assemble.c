@@ -423,6 +423,7 @@ lacks_quorum(struct engine *engine, const struct assembly_verdict *verdict)
 static void
 await_lease(struct engine *engine, bool taken)
 {
+	engine->assembly->taken = taken;
 	engine->assembly->lease_ends_ms =
 		taken && !MUTANT(LEASE_UNAWAITED) ? engine_clock_ms(engine) + LEASE_AWAITED_MS : 0;
 }
@@ -715,9 +716,22 @@ had_better_wait(const struct engine *engine)
 	return false;
 }
 
+/* Members that are away have its key yet, and it is proven gone: who comes back is preempted too.
+ * Those that are there have had the last one's, for they were in sync.
+ */
+static void
+name_predecessor(struct engine *engine)
+{
+	for_each_member(engine, member)
+		if (member->in_sync && member->identity.predecessor_key != 0 &&
+		    engine->assembly->taken)
+			engine->places->predecessor_key = member->identity.predecessor_key;
+}
+
 static void
 begin_running(struct engine *engine)
 {
+	name_predecessor(engine);
 	replay_free(engine);
 	engine->reason[0] = '\0';
 	life_enter(engine, PHASE_RUNNING);

@@ -28,6 +28,7 @@ struct assembly {
 	/* since when there are enough members, though not all; 0: not so */
 	uint64_t startable_ms;
 	uint32_t startable_wait_ms; /* from then on */
+	bool taken;		    /* from another gateway, by this start */
 	/* a take-over is up then, by engine_clock_ms(); 0: it is none */
 	uint64_t lease_ends_ms;
 	uint8_t *maps;	    /* the map of each member, while they are loaded */

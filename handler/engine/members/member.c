@@ -112,8 +112,11 @@ member_fence_off(struct member *member)
 		 "member %s is reserved by another gateway: this one has stopped writing",
 		 member->backend->label);
 	engine_event(engine, EVENT_FENCED, LOG_CRIT, member, "%s", engine->reason);
-	for_each_member(engine, other)
+	engine->places->predecessor_key = 0;
+	for_each_member(engine, other) {
+		other->backend->predecessor_key = 0;
 		member_fail_parked(other, -ESHUTDOWN, false);
+	}
 	marks_tell(engine, -ESHUTDOWN); /* their marks are not written any more */
 }
 
@@ -302,6 +305,7 @@ member_open(struct member *member)
 {
 	assert(member->link == LINK_CLOSED);
 	member->link = LINK_OPENING;
+	member->backend->predecessor_key = member->engine->places->predecessor_key;
 	member->backend->events = &member_events;
 	member->backend->events_owner = member;
 	member->backend->ops->open(member->backend);

@@ -57,6 +57,8 @@ struct places {
 	uint64_t heard_ms;
 	uint64_t epoch_found;  /* that the members had when they were assembled */
 	uint64_t epoch_before; /* and before this start wrote to any */
+	/* of the gateway that the volume was taken from; 0: none.  Who was away then has it yet */
+	uint64_t predecessor_key;
 };
 
 void place_examine(struct member *member); /* a session was opened: who is it? */

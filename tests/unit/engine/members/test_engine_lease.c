@@ -185,6 +185,55 @@ test_a_take_over_waits_for_what_the_gateway_before_may_still_answer(void **state
 	finish(&rig);
 }
 
+static void
+take_over_without_the_last(struct rig *rig, uint64_t seed)
+{
+	const int last = 2;
+
+	start(rig, 5, 3, seed);
+	crash(rig);
+	take_over(rig, 3);
+	assert_true(rig_wait(rig, VOLUME_DEGRADED, 5000));
+	for (int m = 0; m < rig->count; m++)
+		rig->members[m].may_take = false; /* the start is over */
+	assert_int_equal(rig->members[last].holder, 1);
+	submit_everywhere(rig, REQUEST_WRITE, 512, 300);
+	rig_drain(rig);
+}
+
+/* With the key of the gateway before, which may live. */
+static void
+test_a_member_that_was_away_at_a_take_over_is_taken_when_it_is_back(void **state)
+{
+	struct rig rig;
+
+	(void)state;
+	take_over_without_the_last(&rig, 25);
+	rig.members[2].reachable = true;
+	assert_true(rig_wait(&rig, VOLUME_ACTIVE, 20000));
+	assert_int_equal(rig.members[2].holder, 2);
+	rig_wait_for_resync(&rig);
+	assert_int_equal(rig_parity_faults(&rig), 0);
+	finish(&rig);
+}
+
+static void
+test_a_member_that_a_third_gateway_has_is_left_to_it(void **state)
+{
+	struct rig rig;
+
+	(void)state;
+	take_over_without_the_last(&rig, 26);
+	rig.members[2].holder = 3;
+	rig.members[2].reachable = true;
+	rig.members[2].written = false;
+	wait_ms(&rig, 20000);
+	assert_int_equal(rig_status(&rig).state, VOLUME_DEGRADED);
+	assert_int_equal(rig.members[2].holder, 3);
+	assert_false(rig.members[2].written);
+	finish(&rig);
+}
+
 /* --- what may still be answered --- */
 
 static uint64_t
@@ -373,6 +422,9 @@ main(void)
 		cmocka_unit_test(test_a_volume_given_back_needs_no_proof),
 		cmocka_unit_test(
 			test_a_take_over_waits_for_what_the_gateway_before_may_still_answer),
+		cmocka_unit_test(
+			test_a_member_that_was_away_at_a_take_over_is_taken_when_it_is_back),
+		cmocka_unit_test(test_a_member_that_a_third_gateway_has_is_left_to_it),
 		cmocka_unit_test(
 			test_a_read_is_not_answered_by_a_member_that_another_gateway_did_not_reach),
 		cmocka_unit_test(test_a_read_waits_for_members_that_can_say_whose_the_volume_is),
