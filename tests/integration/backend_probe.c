@@ -10,6 +10,7 @@
  *     read OFFSET LENGTH SEED [iov=N]         checked against that.  iov: entries of odd lengths
  *     zero OFFSET LENGTH [deallocate]
  *     flush
+ *     predecessor KEY                        the engine names whom the member may be taken from
  *     measure                                prints the capacity, too; loads go up to there from then on
  *     divert                                 takes the memory of all reads under way back: poison
  *     load DEPTH LENGTH [read]               keeps DEPTH ios under way until the session closes
@@ -236,11 +237,12 @@ on_opened(void *owner, const struct backend_identity *identity)
 	probe.open = true;
 	probe.identity = *identity;
 	printf("opened capacity=%llu block=%u write_cache=%d fua=%d reservation=%d transfer=%u "
-	       "zero=%u kept=%d lost=%u\n",
+	       "zero=%u kept=%d lost=%u taken=%d predecessor=%llx\n",
 	       (unsigned long long)identity->capacity_bytes, identity->block_bytes,
 	       identity->write_cache, identity->fua, identity->reservation,
 	       identity->transfer_bytes_max, identity->zero_bytes_max, identity->cache_kept,
-	       probe.backend->writes_lost);
+	       probe.backend->writes_lost, identity->taken,
+	       (unsigned long long)identity->predecessor_key);
 }
 
 static void
@@ -357,6 +359,8 @@ run_command(char *text)
 		probe.backend->ops->close(probe.backend);
 	} else if (strcmp(words[0], "release") == 0) {
 		probe.backend->ops->release(probe.backend);
+	} else if (strcmp(words[0], "predecessor") == 0 && count >= 2) {
+		probe.backend->predecessor_key = strtoull(words[1], NULL, 16);
 	} else if (strcmp(words[0], "volume_is_up") == 0) {
 		backend_iscsi_end_take_over(probe.backend);
 	} else if (strcmp(words[0], "write") == 0 && count >= 4) {

@@ -28,7 +28,8 @@ FINAL, STATUS = 0x80, 0x01
 OVERFLOW, UNDERFLOW = 0x04, 0x02
 NO_TAG = 0xFFFFFFFF
 NOP_OUT, DATA_OUT = 0x00, 0x05
-RESERVE, RELEASE = 1, 2  # PERSISTENT RESERVE OUT
+REGISTER, RESERVE, RELEASE, PREEMPT, PREEMPT_AND_ABORT, REGISTER_AND_IGNORE = 0, 1, 2, 4, 5, 6  # PERSISTENT RESERVE OUT
+READ_KEYS = 0  # PERSISTENT RESERVE IN
 
 
 def digest(data: bytes) -> bytes:
@@ -141,21 +142,41 @@ def after(seconds: float, reply: Reply) -> Rule:
 
 
 class Reservations:
-    """A rule: who wants one gets it.  It outlives sessions."""
+    """A rule: who wants one gets it.  It outlives sessions, and tells of `others` who are registered."""
 
-    def __init__(self) -> None:
-        self.holder = bytes(8)
+    def __init__(self, *others: int) -> None:
+        self.holder, self.kind = bytes(8), 0
+        self.own = bytes(8)  # the key that was registered last
+        self.others = list(others)
+        self.preempted: list[int] = []
 
     def __call__(self, command: Command) -> Reply | None:
         if command.opcode == 0x5E:
-            held = self.holder + bytes(8) if any(self.holder) else b""
-            return Reply(data=bytes(4) + len(held).to_bytes(4, "big") + held)
-        if command.opcode != 0x5F:
-            return None
-        action = command.cdb[1] & 0x1F
-        if action in (RESERVE, RELEASE):
-            self.holder = command.data[:8] if action == RESERVE else bytes(8)
-        return Reply()
+            return Reply(data=self.keys() if command.cdb[1] & 0x1F == READ_KEYS else self.reservation())
+        if command.opcode == 0x5F:
+            self._change(command)
+            return Reply()
+        return None
+
+    def reservation(self) -> bytes:
+        held = self.holder + bytes([0, 0, 0, 0, 0, self.kind, 0, 0]) if any(self.holder) else b""
+        return bytes(4) + len(held).to_bytes(4, "big") + held
+
+    def keys(self) -> bytes:
+        listed = b"".join(key for key in (self.own, *(other.to_bytes(8, "big") for other in self.others)) if any(key))
+        return bytes(4) + len(listed).to_bytes(4, "big") + listed
+
+    def _change(self, command: Command) -> None:
+        action, own, other = command.cdb[1] & 0x1F, command.data[:8], command.data[8:16]
+        if action in (REGISTER, REGISTER_AND_IGNORE):
+            self.own = other
+        if action in (RESERVE, PREEMPT, PREEMPT_AND_ABORT) and (action == RESERVE or self.holder in (other, bytes(8))):
+            self.holder, self.kind = own, command.cdb[2] & 15
+        if action == RELEASE:
+            self.holder = bytes(8)
+        if action in (PREEMPT, PREEMPT_AND_ABORT):
+            self.preempted.append(int.from_bytes(other, "big"))
+            self.others = [key for key in self.others if key != self.preempted[-1]]
 
 
 def vendor(name: bytes) -> Callable[[Command], Reply | None]:

@@ -2,6 +2,7 @@
  * Nothing is sent from here.
  */
 #include "internal.h"
+#include "adapters/base/log.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -9,6 +10,7 @@
 #include <string.h>
 
 #define REFUSALS_MAX 3
+#define EXPELLED_MAX 64 /* keys, of one opening */
 
 /* The reason of OUTCOME_BAD goes to member->final.  On the way back it is there already: why we
  * leave.
@@ -39,6 +41,7 @@ inspected(struct iscsi_member *member)
 			   member->options.address.lun, scsi_device_type_name(device->device_type));
 	if (!device->writable)
 		return bad(member, -EINVAL, "the LUN is read-only");
+	member->facts.whole = true;
 	member->identity = (struct backend_identity){
 		.capacity_bytes = device->capacity_bytes,
 		.block_bytes = device->block_bytes,
@@ -57,36 +60,62 @@ absorb_inspection(struct iscsi_member *member)
 	int error = inspect_answered(inspection, &member->request, member->step_status);
 
 	if (error != 0)
-		return bad(member, error, "%s", inspection->why);
+		bad(member, error, "%s", inspection->why);
+	if (error == -EBUSY && member->state == SESSION_INSPECT) {
+		member->facts.barred = true;
+		return OUTCOME_CONFLICT;
+	}
+	if (error != 0)
+		return OUTCOME_BAD;
 	member->step_repeats = 0;
 	member->facts.inspected = inspection->step == INSPECT_MODE;
 	return inspection->step == INSPECT_DONE ? inspected(member) : OUTCOME_GOOD;
 }
 
 static enum session_outcome
+held_by_another(struct iscsi_member *member, uint64_t key)
+{
+	return bad(member, -EBUSY, "in use by another gateway, reservation key 0x%016llx",
+		   (unsigned long long)key);
+}
+
+/* Beside the permission of the start: whom this gateway has taken the volume from, and whom an
+ * opening has preempted that was interrupted.  Not for ever: who has the member after us took it
+ * from us.
+ */
+static bool
+may_preempt(const struct iscsi_member *member, uint64_t key)
+{
+	return member->taking_over ||
+	       (!member->was_taken &&
+		(key == member->backend.predecessor_key || key == member->predecessor_key));
+}
+
+static enum session_outcome
 absorb_holder(struct iscsi_member *member)
 {
-	uint64_t holder;
+	struct scsi_reservation held;
 
-	if (!scsi_parse_reservation(&member->request, &holder))
+	if (!scsi_parse_reservation(&member->request, &held))
 		return bad(member, -EINVAL, "the answer to READ RESERVATION is invalid");
-	member->holder_key = holder;
-	member->facts.ours = holder == member->options.reservation_key;
-	member->facts.foreign_holder = holder != 0 && !member->facts.ours;
+	member->holder_key = held.key;
+	member->facts.ours = held.key == member->options.reservation_key;
+	member->facts.foreign_holder = held.key != 0 && !member->facts.ours;
 	/* A reservation made without APTPL does not survive a loss of power (SPC-4 5.13.5): where
 	 * the last session's is still there, so is what the cache held.
 	 */
 	if (member->state == SESSION_HOLDER && !member->facts.ours)
 		member->cache_kept = false;
-	if (member->state == SESSION_HOLDER)
-		member->facts.take_over = member->now_ms < member->take_over_until_ms;
-	if (member->state == SESSION_OUTCOME && holder == 0 && ++member->refusals > REFUSALS_MAX)
+	if (member->state == SESSION_HOLDER) {
+		member->taking_over = member->now_ms < member->take_over_until_ms;
+		member->facts.take_over = may_preempt(member, held.key);
+	}
+	if (member->state == SESSION_OUTCOME && held.key == 0 && ++member->refusals > REFUSALS_MAX)
 		return bad(member, -EBUSY,
 			   "in use by another initiator, which has reserved it without a key");
 	if (member->facts.foreign_holder &&
 	    (!member->facts.take_over || member->state == SESSION_OUTCOME))
-		bad(member, -EBUSY, "in use by another gateway, reservation key 0x%016llx",
-		    (unsigned long long)holder);
+		held_by_another(member, held.key);
 	return OUTCOME_GOOD; /* session_next() judges it by the facts */
 }
 
@@ -94,19 +123,56 @@ absorb_holder(struct iscsi_member *member)
 static enum session_outcome
 absorb_confirmation(struct iscsi_member *member)
 {
-	uint64_t holder;
+	struct scsi_reservation held;
 
-	if (!scsi_parse_reservation(&member->request, &holder))
+	if (!scsi_parse_reservation(&member->request, &held))
 		return bad(member, -EINVAL, "the answer to READ RESERVATION is invalid");
-	if (holder == member->options.reservation_key)
+	member->exclusive = held.type == SCSI_EXCLUSIVE_ACCESS;
+	if (held.key == member->options.reservation_key)
 		return OUTCOME_GOOD;
 	member->cache_kept = false;
-	if (holder != 0)
-		return bad(member, -EBUSY, "in use by another gateway, reservation key 0x%016llx",
-			   (unsigned long long)holder);
+	if (held.key != 0)
+		return held_by_another(member, held.key);
 	return bad(member, -ECONNRESET,
 		   "its reservation was lost at once: the device was reset, for example by a power "
 		   "failure");
+}
+
+static void
+tell_other_key(struct iscsi_member *member, uint64_t key)
+{
+	if (key == 0 || key == member->told_key)
+		return;
+	member->told_key = key;
+	log_line(LOG_WARNING,
+		 "member %s: beside this gateway reservation key 0x%016llx is registered on it, so "
+		 "who has that key could write to it",
+		 member->label, (unsigned long long)key);
+}
+
+/* A list that makes no sense proves nothing; for all else the reservation is enough. */
+static enum session_outcome
+absorb_keys(struct iscsi_member *member)
+{
+	struct scsi_keys keys = { .other = 0 };
+	const bool read = scsi_parse_keys(&member->request, member->options.reservation_key, &keys);
+
+	member->facts.other_key = keys.other != 0 && may_preempt(member, keys.other) &&
+				  member->expelled < EXPELLED_MAX;
+	member->identity.taken =
+		read && keys.own && keys.whole && keys.other == 0 && member->exclusive;
+	if (member->facts.other_key)
+		member->holder_key = keys.other;
+	else
+		tell_other_key(member, keys.other);
+	return OUTCOME_GOOD;
+}
+
+static void
+note_preempted(struct iscsi_member *member)
+{
+	if (member->holder_key != member->options.reservation_key)
+		member->predecessor_key = member->holder_key;
 }
 
 static enum session_outcome
@@ -144,7 +210,17 @@ absorb_answer(struct iscsi_member *member)
 		return absorb_holder(member);
 	case SESSION_CONFIRM:
 		return absorb_confirmation(member);
+	case SESSION_KEYS:
+		return absorb_keys(member);
+	case SESSION_REGISTER:
+		member->registered = true;
+		return OUTCOME_GOOD;
+	case SESSION_EXPEL:
+		note_preempted(member);
+		member->facts.expelled = true;
+		return OUTCOME_GOOD;
 	case SESSION_PREEMPT:
+		note_preempted(member);
 		member->facts.foreign_holder = false;
 		member->take_over_until_ms = 0; /* who has it after us took it from us */
 		member->reserved = true;
@@ -169,6 +245,7 @@ taken(struct iscsi_member *member)
 	case SESSION_REGISTER:
 	case SESSION_PREEMPT:
 	case SESSION_RESERVE:
+	case SESSION_EXPEL:
 		return OUTCOME_CONFLICT;
 	default:
 		return bad(member, -EBUSY,
@@ -191,6 +268,23 @@ key_is_in_force_but_not_filed(const struct iscsi_member *member)
 	       sense->key == SCSI_SENSE_NOT_READY && sense->ascq == 0x0800;
 }
 
+/* The target refused a form of the command: is there another one?  LOGICAL UNIT RESET follows, and
+ * aborts where PREEMPT does not.
+ */
+static bool
+another_way(struct iscsi_member *member)
+{
+	const bool preempting = member->state == SESSION_PREEMPT || member->state == SESSION_EXPEL;
+
+	if (preempting && !member->preempt_only)
+		return member->preempt_only = true;
+	if ((!preempting && member->state != SESSION_RESERVE) ||
+	    member->reservation_type == SCSI_WRITE_EXCLUSIVE)
+		return false;
+	member->reservation_type = SCSI_WRITE_EXCLUSIVE; /* which bars writers at least */
+	return true;
+}
+
 /* The verdict counts: the command is not sent again. */
 static enum session_outcome
 judge_answer(struct iscsi_member *member, enum scsi_verdict verdict)
@@ -209,11 +303,10 @@ judge_answer(struct iscsi_member *member, enum scsi_verdict verdict)
 	case SCSI_ABORTED:
 		return bad(member, -EINVAL, "%s ends with one unit attention after another", name);
 	case SCSI_UNSUPPORTED:
-		if (member->state == SESSION_PREEMPT && !member->preempt_only) {
-			member->preempt_only = true; /* LOGICAL UNIT RESET follows, and aborts */
+		if (another_way(member))
 			return OUTCOME_REPEAT;
-		}
-		bad(member, -EINVAL, "the target refuses %s: %s", name, text);
+		if (!member->facts.barred) /* else who is in the way is noted */
+			bad(member, -EINVAL, "the target refuses %s: %s", name, text);
 		return OUTCOME_UNSUPPORTED;
 	case SCSI_NO_LUN:
 		return bad(member, -EINVAL, "the target has no LUN %u",

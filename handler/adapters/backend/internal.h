@@ -44,8 +44,10 @@ enum session_state {
 	SESSION_OUTCOME, /* it was refused: who was faster */
 	SESSION_RESET,	 /* LOGICAL UNIT RESET: the fence */
 	SESSION_SETTLE,	 /* unit attentions again */
-	SESSION_MODE,	 /* the inspection's last step */
+	SESSION_MODE,	 /* the inspection's last step, and what a reservation forbade before */
 	SESSION_CONFIRM, /* is the reservation still there */
+	SESSION_KEYS,	 /* who else is registered */
+	SESSION_EXPEL,	 /* one of them: its key preempted */
 	SESSION_OPEN,
 	SESSION_RELEASE, /* the way back */
 	SESSION_UNREGISTER,
@@ -67,9 +69,13 @@ struct session_facts {
 	bool reservation_wanted;
 	bool foreign_holder;
 	bool ours;	/* a reservation of our key is there already */
-	bool take_over; /* still, when the holder was read */
+	bool take_over; /* the holder may be preempted, when it was read */
 	bool reserved;	/* RESERVE was good */
 	bool inspected; /* up to MODE */
+	bool barred;	/* before: a reservation is in the way of the rest */
+	bool whole;	/* all of it */
+	bool other_key; /* registered, and to be preempted */
+	bool expelled;	/* one was, and no fence came since */
 };
 
 /* Pure: which state follows.  SESSION_FAILED where there is none. */
@@ -175,13 +181,21 @@ struct iscsi_member {
 	uint32_t step_response;	 /* of task management */
 	uint64_t step_repeat_ms; /* 0: none waits */
 	int step_repeats;
-	uint64_t holder_key;
+	uint64_t holder_key;	     /* whom PREEMPT is about */
 	uint64_t take_over_until_ms; /* 0: the permission was never given, or is spent */
+	bool taking_over;	     /* this session began while it held */
+	uint64_t predecessor_key;    /* of the identity; from session to session */
+	bool was_taken;		     /* some session was opened so */
+	uint64_t told_key;	     /* that it has been logged */
 	/* by every session begun since the last that was opened; see absorb_holder() */
 	bool cache_kept;
 	bool reserved;
+	bool registered;			     /* our key, by this session */
+	enum scsi_reservation_type reservation_type; /* that the target knows */
+	bool exclusive;	     /* the target confirmed that it is SCSI_EXCLUSIVE_ACCESS */
 	bool preempt_only;   /* the target knows no PREEMPT AND ABORT */
 	int refusals;	     /* of RESERVE, although nobody holds one */
+	int expelled;	     /* keys */
 	bool leaving;	     /* as soon as all that is under way has ended, the keep-alive too */
 	struct fault final;  /* why it ends, while what was taken is given back */
 	struct fault broken; /* noted in a callback: the session is to be dropped */

@@ -3,9 +3,12 @@
  *   RESOLVE -> CONNECT -> LOGIN -> INSPECT -> HOLDER
  *      ^______redirection____/                   | (nobody, or we)
  *                                                v
- *   OPEN <- (CONFIRM <-) MODE <- SETTLE <- RESET <- RESERVE <- (PREEMPT, to take over) <- REGISTER
- *                                            ^         `-> OUTCOME (refused: who holds it?)
- *                                            `---- no reservation wanted, or unknown to the target
+ *   MODE <- SETTLE <- RESET <- RESERVE <- (PREEMPT, to take over) <- REGISTER
+ *     |                 ^ ^       `-> OUTCOME (refused: who holds it?)
+ *     |                 | `---- no reservation wanted, or unknown to the target
+ *     v                 `------- somebody was expelled
+ *   CONFIRM -> KEYS -> OPEN              |
+ *                `<-> EXPEL -------------'
  *
  *   RELEASE -> UNREGISTER -> LOGOUT -> closed        the way back, bounded by BACKEND_RELEASE_MS
  *
@@ -18,8 +21,13 @@
  * abort the other one's I/O.  It is the fence (DESIGN, rule 3): a write of an earlier session that
  * the target still holds is gone or finished when the reset is answered.  Of the inspection
  * (iscsi/inspect.h) MODE SENSE waits until then because another one's reservation forbids it, even
- * where it is only ours from before a crash.  CONFIRM reads the reservation once more: a device
+ * where it is only ours from before a crash; so does all from the first question on that a
+ * reservation forbids (on LIO READ CAPACITY).  CONFIRM reads the reservation once more: a device
  * that lost power since may tell it by the unit attention that our own reset gives.
+ *
+ * All who are registered may read and write.  So KEYS looks who is, last of all: nobody but us
+ * means that who had the member before is gone.  Whoever may preempt the holder may expel others,
+ * and fences them off by another reset.
  *
  * Another gateway's reservation is preempted at the start only.  Whoever finds one later lost the
  * member to it, perhaps by standing still, and would else take it back: two gateways that take
@@ -283,6 +291,7 @@ enter_open(struct iscsi_member *member)
 	if (fua_is_void(member))
 		member->identity.fua = false;
 	member->identity.cache_kept = member->reserved && member->cache_kept;
+	member->identity.predecessor_key = member->predecessor_key;
 	member->write_bytes_max =
 		cut_write_bytes_max(&member->login.negotiated, member->identity.block_bytes);
 	member->idle_since_ms = member->look_ms = member->now_ms;
@@ -292,6 +301,12 @@ enter_open(struct iscsi_member *member)
 			 member->portal);
 	member->opened_pending = true;
 	member_wake_up(member);
+}
+
+static void
+reserve_out(struct iscsi_member *member, int action, uint64_t key, uint64_t action_key)
+{
+	scsi_reserve_out(&member->request, action, member->reservation_type, key, action_key);
 }
 
 /* Everything that is one SCSI command. */
@@ -311,24 +326,28 @@ enter_command(struct iscsi_member *member, enum session_state state)
 	case SESSION_CONFIRM:
 		scsi_read_reservation(request);
 		break;
+	case SESSION_KEYS:
+		scsi_read_keys(request);
+		break;
 	case SESSION_REGISTER:
-		scsi_reserve_out(request, SCSI_PERSISTENT_RESERVE_REGISTER_AND_IGNORE_EXISTING_KEY,
-				 0, key);
+		reserve_out(member, SCSI_PERSISTENT_RESERVE_REGISTER_AND_IGNORE_EXISTING_KEY, 0,
+			    key);
 		break;
 	case SESSION_PREEMPT:
-		scsi_reserve_out(request,
-				 member->preempt_only ? SCSI_PERSISTENT_RESERVE_PREEMPT
-						      : SCSI_PERSISTENT_RESERVE_PREEMPT_AND_ABORT,
-				 key, member->holder_key);
+	case SESSION_EXPEL:
+		reserve_out(member,
+			    member->preempt_only ? SCSI_PERSISTENT_RESERVE_PREEMPT
+						 : SCSI_PERSISTENT_RESERVE_PREEMPT_AND_ABORT,
+			    key, member->holder_key);
 		break;
 	case SESSION_RESERVE:
-		scsi_reserve_out(request, SCSI_PERSISTENT_RESERVE_RESERVE, key, 0);
+		reserve_out(member, SCSI_PERSISTENT_RESERVE_RESERVE, key, 0);
 		break;
 	case SESSION_RELEASE:
-		scsi_reserve_out(request, SCSI_PERSISTENT_RESERVE_RELEASE, key, 0);
+		reserve_out(member, SCSI_PERSISTENT_RESERVE_RELEASE, key, 0);
 		break;
 	case SESSION_UNREGISTER:
-		scsi_reserve_out(request, SCSI_PERSISTENT_RESERVE_REGISTER, key, 0);
+		reserve_out(member, SCSI_PERSISTENT_RESERVE_REGISTER, key, 0);
 		break;
 	default: /* SETTLE, and the keep-alive */
 		scsi_test_unit_ready(request);
@@ -366,6 +385,7 @@ enter(struct iscsi_member *member, enum session_state state)
 		enter_login(member);
 		return;
 	case SESSION_RESET:
+		member->facts.expelled = false;
 		enter_reset(member);
 		return;
 	case SESSION_OPEN:
@@ -383,8 +403,13 @@ enter(struct iscsi_member *member, enum session_state state)
 	case SESSION_SETTLE:
 	case SESSION_MODE:
 	case SESSION_CONFIRM:
+	case SESSION_KEYS:
 	case SESSION_RELEASE:
 	case SESSION_UNREGISTER:
+		enter_command(member, state);
+		return;
+	case SESSION_EXPEL:
+		member->expelled++;
 		enter_command(member, state);
 		return;
 	case SESSION_CLOSED:
@@ -490,8 +515,13 @@ session_start(struct iscsi_member *member)
 	if (member->former != NULL)
 		member->former->trying = false;
 	member->reserved = false;
+	member->registered = false;
+	member->reservation_type = SCSI_EXCLUSIVE_ACCESS;
+	member->taking_over = false;
+	member->exclusive = false;
 	member->leaving = false;
 	member->refusals = 0;
+	member->expelled = 0;
 	member->preempt_only = false;
 	member->flush_sixteen = false;
 	member->step_repeat_ms = 0;
@@ -500,6 +530,20 @@ session_start(struct iscsi_member *member)
 		 member->path == 0 ? member->options.address.portal
 				   : member->options.more_portals[member->path - 1]);
 	enter(member, SESSION_RESOLVE);
+}
+
+static enum session_state
+way_back(const struct iscsi_member *member)
+{
+	/* A session before this one may have left a reservation of ours.  Where there is none the
+	 * target refuses, and nobody minds.
+	 */
+	if (member->reserved || (member->leaving && member->facts.reservation_wanted))
+		return SESSION_RELEASE;
+	/* Who came too late stays no registrant, for those may write.  Without our key the target
+	 * would drop a reservation of ours that is there, too.
+	 */
+	return member->registered && !member->facts.ours ? SESSION_UNREGISTER : SESSION_LOGOUT;
 }
 
 void
@@ -522,12 +566,7 @@ session_leave(struct iscsi_member *member, int error, const char *format, ...)
 	member->step_repeat_ms = 0;
 	if (!member->leaving) /* else it runs already */
 		member->connect_deadline_ms = member->now_ms + BACKEND_RELEASE_MS;
-	/* A session before this one may have left a reservation of ours.  Where there is none the
-	 * target refuses, and nobody minds.
-	 */
-	enter(member, member->reserved || (member->leaving && member->facts.reservation_wanted)
-			      ? SESSION_RELEASE
-			      : SESSION_LOGOUT);
+	enter(member, way_back(member));
 }
 
 void

@@ -21,6 +21,8 @@ session_state_name(enum session_state state)
 		[SESSION_SETTLE] = "TEST UNIT READY after the reset",
 		[SESSION_MODE] = "MODE SENSE",
 		[SESSION_CONFIRM] = "READ RESERVATION",
+		[SESSION_KEYS] = "READ KEYS",
+		[SESSION_EXPEL] = "PREEMPT AND ABORT",
 		[SESSION_OPEN] = "open",
 		[SESSION_RELEASE] = "RELEASE",
 		[SESSION_UNREGISTER] = "removal of the reservation key",
@@ -29,6 +31,45 @@ session_state_name(enum session_state state)
 	};
 
 	return names[state];
+}
+
+/* What a registrant had sent may still land: who was expelled is fenced off, too. */
+static enum session_state
+after_keys(const struct session_facts *facts)
+{
+	if (facts->other_key)
+		return SESSION_EXPEL;
+	return facts->expelled ? SESSION_RESET : SESSION_OPEN;
+}
+
+/* The target does not know the command. */
+static enum session_state
+next_after_unsupported(enum session_state state, const struct session_facts *facts)
+{
+	if (state == SESSION_KEYS)
+		return after_keys(facts);
+	/* without a reservation, unless another one's is in the way */
+	if ((state == SESSION_HOLDER || state == SESSION_REGISTER || state == SESSION_RESERVE) &&
+	    !facts->barred)
+		return SESSION_RESET;
+	return SESSION_FAILED;
+}
+
+static enum session_state
+next_after_conflict(enum session_state state, const struct session_facts *facts)
+{
+	switch ((int)state) {
+	case SESSION_INSPECT: /* whose reservation is it? The rest is asked when it is ours */
+		return facts->reservation_wanted ? SESSION_HOLDER : SESSION_FAILED;
+	case SESSION_REGISTER:
+	case SESSION_RESERVE:
+	case SESSION_PREEMPT:
+		return SESSION_OUTCOME;
+	case SESSION_EXPEL: /* it has left by itself */
+		return SESSION_KEYS;
+	default:
+		return SESSION_FAILED;
+	}
 }
 
 static enum session_state
@@ -63,11 +104,19 @@ next_after_good(enum session_state state, const struct session_facts *facts)
 	case SESSION_RESET:
 		return SESSION_SETTLE;
 	case SESSION_SETTLE:
-		return SESSION_MODE;
+		if (!facts->whole)
+			return SESSION_MODE;
+		return facts->reserved ? SESSION_CONFIRM : SESSION_OPEN;
 	case SESSION_MODE:
+		if (!facts->whole)
+			return SESSION_MODE;
 		return facts->reserved ? SESSION_CONFIRM : SESSION_OPEN;
 	case SESSION_CONFIRM:
-		return SESSION_OPEN;
+		return SESSION_KEYS;
+	case SESSION_KEYS:
+		return after_keys(facts);
+	case SESSION_EXPEL:
+		return SESSION_KEYS;
 	case SESSION_RELEASE:
 		return SESSION_UNREGISTER;
 	case SESSION_UNREGISTER:
@@ -103,11 +152,9 @@ session_next(enum session_state state, enum session_outcome outcome,
 		return state;
 	if (outcome == OUTCOME_GOOD || session_on_the_way_back(state))
 		return next_after_good(state, facts); /* the way back stops for nothing */
-	if (outcome == OUTCOME_UNSUPPORTED &&
-	    (state == SESSION_HOLDER || state == SESSION_REGISTER || state == SESSION_RESERVE))
-		return SESSION_RESET; /* without a reservation */
-	if (outcome == OUTCOME_CONFLICT &&
-	    (state == SESSION_REGISTER || state == SESSION_RESERVE || state == SESSION_PREEMPT))
-		return SESSION_OUTCOME;
+	if (outcome == OUTCOME_UNSUPPORTED)
+		return next_after_unsupported(state, facts);
+	if (outcome == OUTCOME_CONFLICT)
+		return next_after_conflict(state, facts);
 	return SESSION_FAILED;
 }

@@ -1,5 +1,6 @@
 /* device/device.c - inspect a LUN, and read and write it while no volume uses it. */
 #include "internal.h"
+#include "adapters/config/config.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -9,6 +10,35 @@
 
 #define LOGOUT_MS 500
 #define COMMAND_BYTES_MAX (1u << 20)
+
+/* A command met a reservation: whose is it? */
+static bool
+in_use(struct admin_session *session, struct fault *fault)
+{
+	char label[MEMBER_ADDRESS_MAX];
+	struct scsi_reservation held = { .key = 0 };
+	enum scsi_verdict verdict;
+	uint64_t own;
+
+	admin_label(session, label);
+	scsi_read_reservation(&session->request);
+	if (!admin_run(session, session->address.lun, "READ RESERVATION", &verdict, fault))
+		return false;
+	if (verdict == SCSI_OK) {
+		scsi_request_completed(&session->request);
+		scsi_parse_reservation(&session->request, &held);
+	}
+	if (held.key == 0)
+		return fault_set(fault, FAULT_IN_USE, "find out which initiator reserved it",
+				 "%s is reserved by another initiator", label);
+	if (gateway_reservation_key(&own) == 0 && own == held.key)
+		return fault_set(fault, FAULT_IN_USE, "stop the volume that uses it",
+				 "%s is in use by this gateway", label);
+	return fault_set(fault, FAULT_IN_USE,
+			 "stop the volume that uses it, on the gateway that holds this key",
+			 "%s is in use by another gateway, reservation key 0x%016llx", label,
+			 (unsigned long long)held.key);
+}
 
 static bool
 inspect(struct admin_session *session, struct fault *fault)
@@ -26,10 +56,11 @@ inspect(struct admin_session *session, struct fault *fault)
 		if (!admin_run(session, inspection.lun, name, &verdict, fault))
 			return false;
 		error = inspect_answered(&inspection, &session->request, session->status);
+		if (error == -EBUSY)
+			return in_use(session, fault);
 		if (error != 0)
-			return fault_set(fault, error == -EBUSY ? FAULT_IN_USE : FAULT_UNFIT,
-					 inspection.remedy, "%s: %s", admin_label(session, label),
-					 inspection.why);
+			return fault_set(fault, FAULT_UNFIT, inspection.remedy, "%s: %s",
+					 admin_label(session, label), inspection.why);
 	}
 	session->device = inspection.device;
 	return true;
@@ -127,25 +158,6 @@ range_fault(const struct admin_session *session, uint64_t offset_bytes, size_t l
 				 label, length, (unsigned long long)offset_bytes,
 				 device->block_bytes, (unsigned long long)device->capacity_bytes);
 	return true;
-}
-
-static bool
-in_use(struct admin_session *session, struct fault *fault)
-{
-	char label[MEMBER_ADDRESS_MAX];
-	enum scsi_verdict verdict;
-	uint64_t holder = 0;
-
-	admin_label(session, label);
-	scsi_read_reservation(&session->request);
-	if (admin_run(session, session->address.lun, "READ RESERVATION", &verdict, fault) &&
-	    verdict == SCSI_OK && scsi_parse_reservation(&session->request, &holder) && holder != 0)
-		return fault_set(fault, FAULT_IN_USE,
-				 "stop the volume that uses it, on the gateway that holds this key",
-				 "%s is in use by a gateway, reservation key 0x%016llx", label,
-				 (unsigned long long)holder);
-	return fault_set(fault, FAULT_IN_USE, "find out which initiator reserved it",
-			 "%s is reserved by another initiator", label);
 }
 
 static bool

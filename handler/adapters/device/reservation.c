@@ -22,22 +22,24 @@ ask(struct admin_session *session, const char *name, bool *granted, struct fault
 bool
 admin_clear_own(struct admin_session *session, uint64_t key, struct fault *fault)
 {
-	uint64_t holder = 0;
+	struct scsi_reservation held = { .key = 0 };
 	bool good, granted;
 
 	admin_start_clock(session);
 	scsi_read_reservation(&session->request);
 	/* A target that knows none has none to clear. */
 	good = ask(session, "READ RESERVATION", &granted, fault);
-	if (good && granted && scsi_parse_reservation(&session->request, &holder) &&
-	    holder == key) {
+	if (good && granted && scsi_parse_reservation(&session->request, &held) &&
+	    held.key == key) {
 		/* Only who is registered may clear; it takes this session's registration with it.
 		 */
 		scsi_reserve_out(&session->request,
-				 SCSI_PERSISTENT_RESERVE_REGISTER_AND_IGNORE_EXISTING_KEY, 0, key);
+				 SCSI_PERSISTENT_RESERVE_REGISTER_AND_IGNORE_EXISTING_KEY,
+				 SCSI_EXCLUSIVE_ACCESS, 0, key);
 		good = ask(session, "REGISTER", &granted, fault);
 		if (good && granted) {
-			scsi_reserve_out(&session->request, SCSI_PERSISTENT_RESERVE_CLEAR, key, 0);
+			scsi_reserve_out(&session->request, SCSI_PERSISTENT_RESERVE_CLEAR,
+					 SCSI_EXCLUSIVE_ACCESS, key, 0);
 			good = ask(session, "CLEAR", &granted, fault);
 		}
 	}

@@ -110,9 +110,9 @@ take_provisioning(struct inspection *inspection, const struct scsi_request *requ
 static int
 take_reservations(struct inspection *inspection, const struct scsi_request *request)
 {
-	uint64_t holder;
+	struct scsi_reservation held;
 
-	if (!scsi_parse_reservation(request, &holder))
+	if (!scsi_parse_reservation(request, &held))
 		return unfit(inspection, look_at_log, "the answer to READ RESERVATION is invalid");
 	inspection->device.reservations = true;
 	return 0;

@@ -29,7 +29,6 @@
 #define OPCODE_REPORT_LUNS 0xa0
 
 #define CACHING_PAGE 0x08
-#define WRITE_EXCLUSIVE_REGISTRANTS_ONLY 5
 #define RESERVE_PARAMETERS_BYTES 24
 #define CAPACITY_10_BYTES 8
 #define MODE_BYTES 192
@@ -125,13 +124,23 @@ scsi_read_reservation(struct scsi_request *request)
 }
 
 void
-scsi_reserve_out(struct scsi_request *request, int action, uint64_t key, uint64_t action_key)
+scsi_read_keys(struct scsi_request *request)
+{
+	uint8_t *cdb = start_in(request, OPCODE_PERSISTENT_RESERVE_IN, 10, SCSI_ANSWER_MAX);
+
+	cdb[1] = SCSI_PERSISTENT_RESERVE_READ_KEYS;
+	put_be16(cdb + 7, SCSI_ANSWER_MAX);
+}
+
+void
+scsi_reserve_out(struct scsi_request *request, int action, enum scsi_reservation_type type,
+		 uint64_t key, uint64_t action_key)
 {
 	uint8_t *cdb = new_task(&request->task, OPCODE_PERSISTENT_RESERVE_OUT, 10, SCSI_XFER_WRITE,
 				RESERVE_PARAMETERS_BYTES);
 
 	cdb[1] = (uint8_t)action;
-	cdb[2] = WRITE_EXCLUSIVE_REGISTRANTS_ONLY;
+	cdb[2] = (uint8_t)type;
 	put_be32(cdb + 5, RESERVE_PARAMETERS_BYTES);
 	memset(request->data, 0, RESERVE_PARAMETERS_BYTES);
 	put_be64(request->data, key);
@@ -488,17 +497,47 @@ scsi_parse_designator(const struct scsi_request *request, char *out, size_t out_
 }
 
 bool
-scsi_parse_reservation(const struct scsi_request *request, uint64_t *holder_key)
+scsi_parse_reservation(const struct scsi_request *request, struct scsi_reservation *out)
 {
 	if (request->answer_bytes < 8)
 		return false;
 	if (get_be32(request->data + 4) == 0) {
-		*holder_key = 0;
+		*out = (struct scsi_reservation){ .key = 0 };
 		return true;
 	}
 	if (get_be32(request->data + 4) < 16 || request->answer_bytes < 24)
 		return false;
-	*holder_key = get_be64(request->data + 8);
+	out->key = get_be64(request->data + 8);
+	out->type = request->data[21] & 0x0f;
+	return true;
+}
+
+bool
+scsi_parse_keys(const struct scsi_request *request, uint64_t own_key, struct scsi_keys *out)
+{
+	struct scsi_keys keys = { .whole = true };
+	uint32_t listed;
+
+	if (request->answer_bytes < 8)
+		return false;
+	listed = get_be32(request->data + 4);
+	if (listed > SCSI_ANSWER_MAX - 8) {
+		listed = SCSI_ANSWER_MAX - 8;
+		keys.whole = false;
+	}
+	if (listed % 8 != 0 || listed > request->answer_bytes - 8)
+		return false;
+	for (uint32_t at = 8; at < listed + 8; at += 8) {
+		const uint64_t key = get_be64(request->data + at);
+
+		if (key == 0)
+			return false; /* nobody can register that */
+		if (key == own_key)
+			keys.own = true;
+		else if (keys.other == 0)
+			keys.other = key;
+	}
+	*out = keys;
 	return true;
 }
 

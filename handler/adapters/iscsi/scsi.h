@@ -29,8 +29,15 @@ void scsi_read_capacity_16(struct scsi_request *request);
 void scsi_read_capacity_10(struct scsi_request *request);
 void scsi_mode_sense_caching(struct scsi_request *request);
 void scsi_read_reservation(struct scsi_request *request);
-/* action: SCSI_PERSISTENT_RESERVE_*; type Write Exclusive, Registrants Only. */
-void scsi_reserve_out(struct scsi_request *request, int action, uint64_t key, uint64_t action_key);
+void scsi_read_keys(struct scsi_request *request);
+/* Who is not registered ... (both Registrants Only) */
+enum scsi_reservation_type {
+	SCSI_WRITE_EXCLUSIVE = 5,  /* may not write */
+	SCSI_EXCLUSIVE_ACCESS = 6, /* may neither read nor write */
+};
+/* action: SCSI_PERSISTENT_RESERVE_* */
+void scsi_reserve_out(struct scsi_request *request, int action, enum scsi_reservation_type type,
+		      uint64_t key, uint64_t action_key);
 void scsi_report_luns(struct scsi_request *request);
 
 /* Of one that sends parameters, completed with GOOD: did the target take them? */
@@ -88,8 +95,18 @@ bool scsi_parse_provisioning(const struct scsi_request *request, bool *unmaps);
 bool scsi_parse_serial(const struct scsi_request *request, char *out, size_t out_size);
 /* VPD 83: the best designator of the logical unit as "naa.6001405...", "eui....", "t10....". */
 bool scsi_parse_designator(const struct scsi_request *request, char *out, size_t out_size);
-/* The holder's key, 0: nobody holds one. */
-bool scsi_parse_reservation(const struct scsi_request *request, uint64_t *holder_key);
+struct scsi_reservation {
+	uint64_t key; /* the holder's; 0: nobody holds one */
+	uint8_t type;
+};
+bool scsi_parse_reservation(const struct scsi_request *request, struct scsi_reservation *out);
+/* Of all keys that are registered. */
+struct scsi_keys {
+	bool own;	/* ours is among them */
+	uint64_t other; /* one that is not ours; 0: none was listed */
+	bool whole;	/* the list is: there are no more than the answer has room for */
+};
+bool scsi_parse_keys(const struct scsi_request *request, uint64_t own_key, struct scsi_keys *out);
 /* Returns how many LUNs were stored, at most max, or -1. */
 int scsi_parse_luns(const struct scsi_request *request, unsigned int *luns, int max);
 

@@ -14,16 +14,22 @@ static const struct session_facts reserving = { .reservation_wanted = true, .ins
 
 /* Walks on good outcomes only; *visited has a bit for each state. */
 static enum session_state
-walk(const struct session_facts *facts, uint32_t *visited)
+walk(const struct session_facts *given, uint32_t *visited)
 {
 	enum session_state state = SESSION_RESOLVE;
+	struct session_facts facts = *given;
 
 	*visited = 0;
 	for (int steps = 0; steps < 40; steps++) {
 		if (state == SESSION_OPEN || state == SESSION_FAILED)
 			return state;
 		*visited |= 1u << state;
-		state = session_next(state, OUTCOME_GOOD, facts);
+		facts.whole |= state == SESSION_MODE;
+		facts.reserved |= state == SESSION_RESERVE || state == SESSION_PREEMPT;
+		facts.other_key &= state != SESSION_EXPEL;
+		facts.expelled |= state == SESSION_EXPEL;
+		facts.expelled &= state != SESSION_RESET;
+		state = session_next(state, OUTCOME_GOOD, &facts);
 	}
 	return state;
 }
@@ -37,13 +43,14 @@ was(uint32_t visited, enum session_state state)
 static void
 test_no_session_opens_without_fence_and_inspection(void **state)
 {
-	for (int bits = 0; bits < 32; bits++) {
+	for (int bits = 0; bits < 64; bits++) {
 		struct session_facts facts = {
 			.reservation_wanted = bits & 1,
 			.foreign_holder = bits & 2,
 			.ours = bits & 4,
 			.take_over = bits & 8,
-			.reserved = bits & 16,
+			.barred = bits & 16,
+			.other_key = bits & 32,
 			.inspected = true,
 		};
 		uint32_t visited;
@@ -59,7 +66,10 @@ test_no_session_opens_without_fence_and_inspection(void **state)
 		assert_int_equal(end, SESSION_OPEN);
 		assert_true(was(visited, SESSION_RESET) && was(visited, SESSION_SETTLE));
 		assert_true(was(visited, SESSION_INSPECT) && was(visited, SESSION_MODE));
-		assert_int_equal(was(visited, SESSION_CONFIRM), facts.reserved);
+		assert_int_equal(was(visited, SESSION_CONFIRM), facts.reservation_wanted);
+		assert_int_equal(was(visited, SESSION_KEYS), facts.reservation_wanted);
+		assert_int_equal(was(visited, SESSION_EXPEL),
+				 facts.reservation_wanted && facts.other_key);
 		assert_int_equal(was(visited, SESSION_RESERVE), facts.reservation_wanted);
 		assert_int_equal(was(visited, SESSION_PREEMPT),
 				 facts.reservation_wanted && facts.foreign_holder);
@@ -76,6 +86,44 @@ test_nothing_is_reserved_before_the_inspection_has_come_to_its_last_step(void **
 	facts.inspected = true;
 	assert_int_equal(session_next(SESSION_INSPECT, OUTCOME_GOOD, &facts), SESSION_HOLDER);
 	assert_int_equal(session_next(SESSION_INSPECT, OUTCOME_BAD, &facts), SESSION_FAILED);
+}
+
+/* On LIO already READ CAPACITY is forbidden by another's reservation, and by our own of before. */
+static void
+test_what_a_reservation_forbids_is_asked_when_it_is_ours(void **state)
+{
+	struct session_facts facts = reserving;
+
+	facts.inspected = false;
+	assert_int_equal(session_next(SESSION_INSPECT, OUTCOME_CONFLICT, &facts), SESSION_HOLDER);
+	facts.barred = true;
+	assert_int_equal(session_next(SESSION_SETTLE, OUTCOME_GOOD, &facts), SESSION_MODE);
+	assert_int_equal(session_next(SESSION_MODE, OUTCOME_GOOD, &facts), SESSION_MODE);
+	assert_int_equal(session_next(SESSION_MODE, OUTCOME_CONFLICT, &facts), SESSION_FAILED);
+	/* An old RESERVE is in the way, of a target that knows no keys: no reset of others' I/O. */
+	for (enum session_state s = SESSION_HOLDER; s <= SESSION_RESERVE; s++)
+		assert_int_equal(session_next(s, OUTCOME_UNSUPPORTED, &facts), SESSION_FAILED);
+	facts.reservation_wanted = false;
+	assert_int_equal(session_next(SESSION_INSPECT, OUTCOME_CONFLICT, &facts), SESSION_FAILED);
+}
+
+static void
+test_whoever_was_expelled_is_fenced_off_before_the_session_opens(void **state)
+{
+	struct session_facts facts = reserving;
+
+	facts.whole = facts.reserved = facts.other_key = true;
+	assert_int_equal(session_next(SESSION_KEYS, OUTCOME_GOOD, &facts), SESSION_EXPEL);
+	assert_int_equal(session_next(SESSION_EXPEL, OUTCOME_GOOD, &facts), SESSION_KEYS);
+	assert_int_equal(session_next(SESSION_EXPEL, OUTCOME_CONFLICT, &facts), SESSION_KEYS);
+	facts.other_key = false;
+	facts.expelled = true;
+	assert_int_equal(session_next(SESSION_KEYS, OUTCOME_GOOD, &facts), SESSION_RESET);
+	assert_int_equal(session_next(SESSION_KEYS, OUTCOME_UNSUPPORTED, &facts), SESSION_RESET);
+	assert_int_equal(session_next(SESSION_SETTLE, OUTCOME_GOOD, &facts), SESSION_CONFIRM);
+	facts.expelled = false;
+	assert_int_equal(session_next(SESSION_KEYS, OUTCOME_GOOD, &facts), SESSION_OPEN);
+	assert_int_equal(session_next(SESSION_KEYS, OUTCOME_UNSUPPORTED, &facts), SESSION_OPEN);
 }
 
 static void
@@ -255,6 +303,8 @@ main(void)
 		cmocka_unit_test(test_no_session_opens_without_fence_and_inspection),
 		cmocka_unit_test(
 			test_nothing_is_reserved_before_the_inspection_has_come_to_its_last_step),
+		cmocka_unit_test(test_what_a_reservation_forbids_is_asked_when_it_is_ours),
+		cmocka_unit_test(test_whoever_was_expelled_is_fenced_off_before_the_session_opens),
 		cmocka_unit_test(test_the_reservation_is_decided_before_the_reset),
 		cmocka_unit_test(test_whoever_loses_the_race_for_the_reservation_fails),
 		cmocka_unit_test(test_targets_without_optional_commands_are_used_without),

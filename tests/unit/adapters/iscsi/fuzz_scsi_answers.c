@@ -16,12 +16,14 @@
 
 struct findings { /* zeroed before, so that they can be compared as a whole */
 	bool capacity_16, capacity_10, measured_16, measured_10, mode, inquiry, limits, same,
-		provisioning, serial, designator, reservation, unmaps;
+		provisioning, serial, designator, reservation, keys, unmaps;
 	struct scsi_capacity of_16, of_10, of_measured_16, of_measured_10;
 	struct scsi_mode of_mode;
 	struct scsi_identity identity;
 	uint32_t blocks_max;
-	uint64_t same_blocks_max, holder;
+	uint64_t same_blocks_max;
+	struct scsi_reservation held;
+	struct scsi_keys of_keys;
 	char serial_text[24], designator_text[24];
 	unsigned int luns[LUNS_MAX];
 	int luns_count;
@@ -125,7 +127,10 @@ ask_all(const struct transfer *transfer, const uint8_t *bytes, uint8_t behind, s
 	out->mode = scsi_parse_mode(&request, &out->of_mode);
 	scsi_read_reservation(&request);
 	answer(&request, transfer, bytes, behind);
-	out->reservation = scsi_parse_reservation(&request, &out->holder);
+	out->reservation = scsi_parse_reservation(&request, &out->held);
+	scsi_read_keys(&request);
+	answer(&request, transfer, bytes, behind);
+	out->keys = scsi_parse_keys(&request, 1, &out->of_keys);
 	scsi_report_luns(&request);
 	answer(&request, transfer, bytes, behind);
 	out->luns_count = scsi_parse_luns(&request, out->luns, LUNS_MAX);
@@ -142,7 +147,8 @@ check(const struct transfer *transfer, const struct findings *found)
 			     (!found->inquiry && !found->capacity_16 && !found->capacity_10 &&
 			      !found->measured_16 && !found->measured_10 && !found->mode &&
 			      !found->limits && !found->same && !found->provisioning &&
-			      !found->serial && !found->designator && !found->reservation),
+			      !found->serial && !found->designator && !found->reservation &&
+			      !found->keys),
 		     "an answer of nothing");
 	fuzz_require(!found->capacity_16 ||
 			     (found->of_16.block_bytes != 0 &&

@@ -186,18 +186,85 @@ test_the_holder_of_a_reservation_is_read(void **state)
 	static const uint8_t none[8] = { 0, 0, 0, 7, 0, 0, 0, 0 };
 	static const uint8_t held[24] = { 0, 0, 0, 7, 0, 0, 0, 16, 1, 2, 3,
 					  4, 5, 6, 7, 8, 0, 0, 0,  0, 0, 5 };
-	uint64_t key = 1;
+	struct scsi_reservation found = { .key = 1 };
 
 	answer(none, 8);
-	assert_true(scsi_parse_reservation(&request, &key));
-	assert_int_equal(key, 0);
+	assert_true(scsi_parse_reservation(&request, &found));
+	assert_int_equal(found.key, 0);
 	answer(held, 24);
-	assert_true(scsi_parse_reservation(&request, &key));
-	assert_int_equal(key, 0x0102030405060708);
+	assert_true(scsi_parse_reservation(&request, &found));
+	assert_int_equal(found.key, 0x0102030405060708);
+	assert_int_equal(found.type, SCSI_WRITE_EXCLUSIVE);
 	answer(held, 23); /* held, but cut off: not "nobody" */
-	assert_false(scsi_parse_reservation(&request, &key));
+	assert_false(scsi_parse_reservation(&request, &found));
 	answer((const uint8_t[8]){ [7] = 8 }, 8); /* half a holder is not nobody either */
-	assert_false(scsi_parse_reservation(&request, &key));
+	assert_false(scsi_parse_reservation(&request, &found));
+}
+
+/* As many keys as fit and one more are said to be there; all are ours but the last. */
+static void
+make_keys(uint8_t out[SCSI_ANSWER_MAX], uint32_t listed_bytes, uint8_t last)
+{
+	memset(out, 0, SCSI_ANSWER_MAX);
+	for (uint32_t at = 15; at < SCSI_ANSWER_MAX; at += 8)
+		out[at] = 7;
+	for (int byte = 0; byte < 4; byte++)
+		out[4 + byte] = (uint8_t)(listed_bytes >> (24 - 8 * byte));
+	if (listed_bytes >= 8 && listed_bytes + 8 <= SCSI_ANSWER_MAX)
+		out[listed_bytes + 7] = last;
+}
+
+static void
+test_keys_that_are_registered_are_read_as_a_whole_or_not_at_all(void **state)
+{
+	uint8_t list[SCSI_ANSWER_MAX];
+	struct scsi_keys keys;
+
+	make_keys(list, 24, 9);
+	answer(list, 32);
+	assert_true(scsi_parse_keys(&request, 7, &keys));
+	assert_true(keys.own && keys.whole);
+	assert_int_equal(keys.other, 9);
+	answer(list, 31); /* cut off in what may be another's key */
+	assert_false(scsi_parse_keys(&request, 7, &keys));
+	answer(list, 7);
+	assert_false(scsi_parse_keys(&request, 7, &keys));
+	make_keys(list, 24, 7);
+	answer(list, 32);
+	assert_true(scsi_parse_keys(&request, 7, &keys));
+	assert_int_equal(keys.other, 0);
+	make_keys(list, 24, 0); /* no key is 0 */
+	answer(list, 32);
+	assert_false(scsi_parse_keys(&request, 7, &keys));
+	make_keys(list, 20, 0); /* half a key */
+	answer(list, 32);
+	assert_false(scsi_parse_keys(&request, 7, &keys));
+	make_keys(list, 0, 0);
+	answer(list, 8);
+	assert_true(scsi_parse_keys(&request, 7, &keys));
+	assert_false(keys.own || keys.other != 0);
+}
+
+static void
+test_more_keys_than_the_answer_has_room_for_are_not_all(void **state)
+{
+	uint8_t list[SCSI_ANSWER_MAX];
+	struct scsi_keys keys;
+
+	make_keys(list, SCSI_ANSWER_MAX - 8, 7);
+	answer(list, SCSI_ANSWER_MAX);
+	assert_true(scsi_parse_keys(&request, 7, &keys));
+	assert_true(keys.whole && keys.other == 0);
+	make_keys(list, SCSI_ANSWER_MAX, 7);
+	answer(list, SCSI_ANSWER_MAX);
+	assert_true(scsi_parse_keys(&request, 7, &keys));
+	assert_false(keys.whole);
+	make_keys(list, UINT32_MAX, 7);
+	answer(list, SCSI_ANSWER_MAX);
+	assert_true(scsi_parse_keys(&request, 7, &keys));
+	assert_false(keys.whole);
+	answer(list, SCSI_ANSWER_MAX - 1);
+	assert_false(scsi_parse_keys(&request, 7, &keys));
 }
 
 static void
@@ -344,7 +411,8 @@ test_random_answers_are_parsed_within_bounds(void **state)
 		struct scsi_mode mode;
 		struct scsi_identity identity;
 		unsigned int luns[8];
-		uint64_t key;
+		struct scsi_reservation held;
+		struct scsi_keys keys;
 		uint32_t blocks;
 		char text[24];
 
@@ -358,7 +426,8 @@ test_random_answers_are_parsed_within_bounds(void **state)
 		scsi_parse_mode(&request, &mode);
 		scsi_parse_inquiry(&request, &identity);
 		scsi_parse_block_limits(&request, &blocks);
-		scsi_parse_reservation(&request, &key);
+		scsi_parse_reservation(&request, &held);
+		scsi_parse_keys(&request, 1, &keys);
 		assert_true(scsi_parse_luns(&request, luns, 8) <= 8);
 		if (scsi_parse_serial(&request, text, sizeof(text)))
 			assert_true(strlen(text) < sizeof(text));
@@ -379,6 +448,8 @@ main(void)
 		cmocka_unit_test(test_texts_come_without_padding_and_control_characters),
 		cmocka_unit_test(test_the_best_designator_of_the_unit_is_taken),
 		cmocka_unit_test(test_the_holder_of_a_reservation_is_read),
+		cmocka_unit_test(test_keys_that_are_registered_are_read_as_a_whole_or_not_at_all),
+		cmocka_unit_test(test_more_keys_than_the_answer_has_room_for_are_not_all),
 		cmocka_unit_test(test_luns_beyond_the_answer_are_not_made_up),
 		cmocka_unit_test(test_a_lost_cache_is_told_by_power_on_and_by_deferred_errors),
 		cmocka_unit_test(test_only_good_is_good),

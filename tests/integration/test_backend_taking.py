@@ -1,0 +1,350 @@
+"""Who may use a member, and what a take-over proves: nobody but us reads it, writes it, or is registered on it."""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Iterator
+
+import fake_target as fake
+import pytest
+from backend_probe import SECOND, Probe, result
+from fake_target import PREEMPT, PREEMPT_AND_ABORT, READ_KEYS, REGISTER, REGISTER_AND_IGNORE, RESERVE, FakeTarget, Reply
+
+from iraid_dev.stack.raw_initiator import RawInitiator
+
+pytestmark = pytest.mark.timeout(60)
+EACCES, ENOTCONN = -13, -107
+GOOD, CONFLICT = 0, 0x18
+LUN = 1  # of tgtd's targets
+TEST_UNIT_READY, READ = bytes(6), bytes.fromhex("28000000000000000100")
+WRITE_EXCLUSIVE, EXCLUSIVE_ACCESS = 5, 6  # both Registrants Only
+TAKE_OVER = "take_over_ms=60000"
+
+
+class Stranger(RawInitiator):
+    """An initiator that is not iraid."""
+
+    def settle(self) -> None:
+        while self.ask(TEST_UNIT_READY, lun=LUN).status != GOOD:
+            pass
+
+    def reads(self) -> int:
+        self.settle()
+        return self.ask(READ, read_bytes=512, lun=LUN).status
+
+    def reserve_out(self, action: int, key: int, action_key: int, kind: int = WRITE_EXCLUSIVE) -> int:
+        self.settle()
+        cdb = bytes([0x5F, action, kind, 0, 0, 0, 0, 0, 24, 0])
+        return self.ask(cdb, struct.pack(">QQ8x", key, action_key), lun=LUN).status
+
+    def keys(self) -> set[int]:
+        self.settle()
+        answer = self.ask(bytes([0x5E, READ_KEYS, 0, 0, 0, 0, 0, 4, 0, 0]), read_bytes=1024, lun=LUN).data
+        listed = int.from_bytes(answer[4:8], "big")
+        return {int.from_bytes(answer[8 + at : 16 + at], "big") for at in range(0, listed, 8)}
+
+
+@pytest.fixture
+def stranger(farm) -> Iterator[Stranger]:
+    portal, iqn, _ = farm.member(0).split("/")
+    with Stranger(portal, iqn, "iqn.2026-01.org.iraid.test:stranger") as session:
+        assert isinstance(session, Stranger)
+        yield session
+
+
+def dies(member: str, *options: str) -> None:
+    probe = Probe(member, *options)
+    probe.open()
+    probe.process.kill()
+    probe.process.wait()
+
+
+# --- on tgtd ---
+
+
+def test_nobody_else_reads_a_member_in_use(farm, start, stranger) -> None:
+    assert stranger.reads() == GOOD
+    opened = start(farm.member(0), "key=aa11").open()
+    assert "reservation=1" in opened and opened.endswith("taken=1 predecessor=0")
+    assert stranger.reads() == CONFLICT
+    assert stranger.keys() == {0xAA11}
+
+
+def test_a_take_over_proves_that_the_other_is_gone(farm, start, stranger) -> None:
+    first = start(farm.member(0), "key=aa11", "isid=1")
+    first.open()
+    second = start(farm.member(0), *SECOND, TAKE_OVER)
+    assert second.open().endswith("taken=1 predecessor=aa11")
+    assert stranger.keys() == {0xBB22}
+    assert result(first.ask("read 0 4096 1")) in (EACCES, ENOTCONN)  # what it could read may be old
+    # Also after its session was lost it knows whose it was.
+    second.ask("close")
+    assert second.open().endswith("taken=1 predecessor=aa11")
+
+
+@pytest.mark.parametrize("held_by", ["a session that is there", "a session that ended"])
+def test_a_reservation_that_an_earlier_release_left_is_taken(farm, start, stranger, held_by) -> None:
+    """It barred writers only; the key is ours."""
+    portal, iqn, _ = farm.member(0).split("/")
+    with Stranger(portal, iqn, "iqn.2026-01.org.iraid.test:probe") as old:
+        assert isinstance(old, Stranger)
+        assert old.reserve_out(REGISTER_AND_IGNORE, 0, 0xAA11) == GOOD
+        assert old.reserve_out(RESERVE, 0xAA11, 0) == GOOD
+        if held_by == "a session that ended":
+            old._socket.close()
+        assert stranger.reads() == GOOD
+        probe = start(farm.member(0), "key=aa11")
+        assert probe.open().endswith("taken=1 predecessor=0")
+        assert stranger.reads() == CONFLICT
+        assert stranger.keys() == {0xAA11}
+
+
+def test_a_member_that_was_away_is_taken_from_the_predecessor_only(farm, start) -> None:
+    dies(farm.member(0), "key=aa11", "isid=1")
+    returned = start(farm.member(0), *SECOND)
+    returned.say("predecessor cc33")
+    assert "reservation key 0x000000000000aa11" in returned.ask("open")
+    returned.say("predecessor aa11")
+    assert returned.open().endswith("taken=1 predecessor=aa11")
+    assert returned.ask("write 0 4096 1") == "write 0 4096 0"
+    # Who has that key on it later took it from us: two gateways do not take turns.
+    start(farm.member(0), "key=aa11", "isid=1", TAKE_OVER).open()
+    assert returned.ask("write 0 4096 1") != "write 0 4096 0"
+    assert returned.line().startswith("closed ")
+    assert "reservation key 0x000000000000aa11" in returned.ask("open")
+
+
+@pytest.mark.parametrize(
+    ("option", "said", "taken", "left"),
+    [
+        (None, None, 0, {0xBB22, 0xCC33}),
+        (TAKE_OVER, None, 1, {0xBB22}),
+        (None, "predecessor cc33", 1, {0xBB22}),
+        (None, "predecessor aa11", 0, {0xBB22, 0xCC33}),
+    ],
+    ids=["no permission", "take-over", "predecessor", "another predecessor"],
+)
+def test_who_is_registered_beside_us_may_write(farm, start, stranger, option, said, taken, left) -> None:
+    """Also without the reservation.  Who may not be expelled is no reason to refuse the member, but it proves nothing."""
+    assert stranger.reserve_out(REGISTER_AND_IGNORE, 0, 0xCC33) == GOOD
+    probe = start(farm.member(0), *SECOND, *([option] if option else []))
+    if said:
+        probe.say(said)
+    assert f" taken={taken} " in probe.open()
+    assert stranger.reads() == (CONFLICT if taken else GOOD)
+    assert stranger.keys() == left
+
+
+def test_who_comes_too_late_leaves_no_key(farm, start, stranger) -> None:
+    """It found no holder, and when it came to RESERVE there was one: as a registrant it could write."""
+    reservations = fake.Reservations()
+    late = True
+
+    def rule(command: fake.Command) -> Reply | None:
+        nonlocal late
+        if late and command.opcode == 0x5F and command.cdb[1] & 0x1F == RESERVE:
+            late = False
+            reservations.holder, reservations.kind = (0xDD44).to_bytes(8, "big"), EXCLUSIVE_ACCESS
+            return fake.RESERVED
+        return reservations(command)
+
+    with FakeTarget() as target:
+        target.rules.append(rule)
+        assert "0x000000000000dd44" in start(target.member, "key=1").ask("open")
+        assert not late and reservations.own == bytes(8)
+        assert reservations.holder == (0xDD44).to_bytes(8, "big")
+
+
+# --- targets that forbid more, and such that lie ---
+
+
+def barring(reservations: fake.Reservations) -> fake.Rule:
+    """As LIO has it: who is not registered is not even told the size."""
+
+    def rule(command: fake.Command) -> Reply | None:
+        foreign = any(reservations.holder) and reservations.holder != reservations.own
+        if foreign and (command.is_capacity or command.opcode == 0x1A):
+            return fake.RESERVED
+        return reservations(command)
+
+    return rule
+
+
+@pytest.mark.parametrize("holder", [1, 0xAA11], ids=["ours", "another's"])
+def test_what_a_reservation_forbids_is_asked_when_it_is_ours(start, holder) -> None:
+    reservations = fake.Reservations()
+    reservations.holder, reservations.kind = holder.to_bytes(8, "big"), EXCLUSIVE_ACCESS
+    with FakeTarget() as target:
+        target.rules.append(barring(reservations))
+        resets = []
+        target.on_reset = lambda: resets.append(1)
+        if holder != 1:
+            closed = start(target.member, "key=1").ask("open")
+            assert closed.startswith("closed EBUSY")
+            assert "in use by another gateway, reservation key 0x000000000000aa11" in closed
+            assert not resets and reservations.own == bytes(8)
+        probe = start(target.member, "key=1", TAKE_OVER)
+        opened = probe.open()
+        assert "capacity=1048576 " in opened and f"taken=1 predecessor={holder if holder > 1 else 0:x}" in opened
+
+
+def test_a_target_without_keys_that_is_reserved_is_left_alone(start) -> None:
+    """By RESERVE of SPC-2, say: our reset would abort the other one's I/O."""
+    with FakeTarget() as target:
+        target.rules.append(lambda command: fake.RESERVED if command.is_capacity else None)
+        resets = []
+        target.on_reset = lambda: resets.append(1)
+        closed = start(target.member, "key=1").ask("open")
+        assert re.match(r"closed EBUSY .*in use by another initiator: READ CAPACITY", closed), closed
+        assert not resets
+
+
+def keys(*listed: int, length: int | None = None, cut: int | None = None) -> Reply:
+    data = b"".join(key.to_bytes(8, "big") for key in listed)
+    header = bytes(4) + (len(data) if length is None else length).to_bytes(4, "big")
+    return Reply(data=(header + data)[:cut])
+
+
+LIES = {
+    "nothing": keys(cut=0),
+    "half a header": keys(1, cut=6),
+    "cut off in a key": keys(1, 2, cut=20),
+    "cut off before a key": keys(1, 2, cut=16),
+    "half a key": keys(1, length=12),
+    "key zero": keys(1, 0),
+    "we are not in it": keys(),
+    "more than it sends": keys(*[1] * 511, length=4096),
+    "without end": keys(1, length=0xFFFFFFFF),
+    "thousands": keys(*range(2, 9000)),
+    "refused": fake.ILLEGAL,
+    "ours a thousand times": keys(*[1] * 1000),
+}
+
+
+@pytest.mark.parametrize("lie", LIES)
+@pytest.mark.parametrize("option", [None, TAKE_OVER])
+def test_keys_that_make_no_sense_prove_nothing(start, lie, option) -> None:
+    """And end: a list that never becomes shorter is not asked for ever.  The reservation is enough for all else."""
+    reservations = fake.Reservations()
+
+    def rule(command: fake.Command) -> Reply | None:
+        if command.opcode == 0x5E and command.cdb[1] & 0x1F == READ_KEYS:
+            return LIES[lie]
+        return reservations(command)
+
+    with FakeTarget() as target:
+        target.rules.append(rule)
+        probe = start(target.member, "key=1", *([option] if option else []))
+        opened = probe.open()
+        assert "reservation=1" in opened and " taken=0 " in opened
+        assert len(reservations.preempted) <= 64
+        assert bool(reservations.preempted) == (lie == "thousands" and option is not None)
+        assert probe.ask("write 0 4096 1") == "write 0 4096 0"
+
+
+def test_keys_that_fill_the_answer_are_all(start) -> None:
+    reservations = fake.Reservations()
+
+    def rule(command: fake.Command) -> Reply | None:
+        asked = command.opcode == 0x5E and command.cdb[1] & 0x1F == READ_KEYS
+        return keys(*[1] * 511) if asked else reservations(command)
+
+    with FakeTarget() as target:
+        target.rules.append(rule)
+        assert " taken=1 " in start(target.member, "key=1").open()
+
+
+def test_who_is_expelled_is_fenced_off_before_the_session_opens(start) -> None:
+    """What it had sent may still be on its way: a reset comes behind the last PREEMPT."""
+    reservations = fake.Reservations(0xCC33, 0xDD44)
+    seen = []
+
+    def rule(command: fake.Command) -> Reply | None:
+        if command.opcode == 0x5F:
+            seen.append(command.cdb[1] & 0x1F)
+        return reservations(command)
+
+    with FakeTarget() as target:
+        target.rules.append(rule)
+        target.on_reset = lambda: seen.append("reset")
+        opened = start(target.member, "key=1", TAKE_OVER).open()
+        assert " taken=1 " in opened
+        assert seen == [REGISTER_AND_IGNORE, RESERVE, "reset", PREEMPT_AND_ABORT, PREEMPT_AND_ABORT, "reset"]
+        assert reservations.preempted == [0xCC33, 0xDD44] and reservations.kind == EXCLUSIVE_ACCESS
+
+
+@pytest.mark.parametrize("status", [fake.RESERVED, fake.ILLEGAL], ids=["it has left", "only PREEMPT is known"])
+def test_a_key_that_goes_another_way_is_gone_too(start, status) -> None:
+    reservations = fake.Reservations(0xCC33)
+
+    def rule(command: fake.Command) -> Reply | None:
+        if command.opcode == 0x5F and command.cdb[1] & 0x1F == PREEMPT_AND_ABORT:
+            if status is fake.RESERVED:
+                reservations.others.clear()
+            return status
+        return reservations(command)
+
+    with FakeTarget() as target:
+        target.rules.append(rule)
+        assert " taken=1 " in start(target.member, "key=1", TAKE_OVER).open()
+        assert reservations.preempted == ([] if status is fake.RESERVED else [0xCC33])
+
+
+@pytest.mark.parametrize("holder", [0, 0xAA11], ids=["free", "to be preempted"])
+def test_a_target_that_can_only_bar_writers_is_used_and_proves_nothing(start, holder) -> None:
+    reservations = fake.Reservations()
+    reservations.holder = holder.to_bytes(8, "big")
+
+    def rule(command: fake.Command) -> Reply | None:
+        reserving = command.opcode == 0x5F and command.cdb[1] & 0x1F in (RESERVE, PREEMPT, PREEMPT_AND_ABORT)
+        return fake.ILLEGAL if reserving and command.cdb[2] == EXCLUSIVE_ACCESS else reservations(command)
+
+    with FakeTarget() as target:
+        target.rules.append(rule)
+        opened = start(target.member, "key=1", TAKE_OVER).open()
+        assert "reservation=1" in opened and " taken=0 " in opened
+        assert reservations.kind == WRITE_EXCLUSIVE
+
+
+def test_a_reservation_of_another_kind_than_was_asked_for_proves_nothing(start) -> None:
+    reservations = fake.Reservations()
+
+    def rule(command: fake.Command) -> Reply | None:
+        reply = reservations(command)
+        reservations.kind = WRITE_EXCLUSIVE
+        return reply
+
+    with FakeTarget() as target:
+        target.rules.append(rule)
+        opened = start(target.member, "key=1").open()
+        assert "reservation=1" in opened and " taken=0 " in opened
+
+
+def test_an_opening_that_ends_behind_its_preempt_is_gone_on_with(start) -> None:
+    """Its permission is spent with the reservation; what it had preempted it may expel, and it tells of it."""
+    reservations = fake.Reservations()
+    reservations.holder = (0xAA11).to_bytes(8, "big")
+    failing = True
+
+    def rule(command: fake.Command) -> Reply | None:
+        if failing and command.opcode == 0x1A:
+            return fake.sense(4, 0x4400)
+        return reservations(command)
+
+    with FakeTarget() as target:
+        target.rules.append(rule)
+        probe = start(target.member, "key=1", TAKE_OVER)
+        assert probe.ask("open").startswith("closed EINVAL")
+        failing = False
+        reservations.others = [0xAA11]  # registered by another of its ports
+        assert probe.open().endswith("taken=1 predecessor=aa11")
+        assert reservations.preempted == [0xAA11, 0xAA11]
+
+
+def test_register_is_forgotten_after_a_release(farm, start, stranger) -> None:
+    probe = start(farm.member(0), "key=aa11")
+    probe.open()
+    assert probe.ask("release").startswith("closed ECANCELED")
+    assert stranger.keys() == set()
+    assert stranger.reserve_out(REGISTER, 0, 0xCC33) == GOOD
