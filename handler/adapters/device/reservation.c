@@ -72,6 +72,7 @@ device_holder(const struct device_address *device, const struct iscsi_credential
 		.end_ms = monotonic_ms() + timeout_ms,
 		.named = device,
 	};
+	struct scsi_reservation held = { 0 };
 	struct admin_session *session;
 	char label[MEMBER_ADDRESS_MAX];
 	bool good, granted;
@@ -81,11 +82,12 @@ device_holder(const struct device_address *device, const struct iscsi_credential
 	admin_start_clock(session);
 	scsi_read_reservation(&session->request);
 	good = ask(session, "READ RESERVATION", &granted, fault);
-	if (good && (!granted || !scsi_parse_reservation(&session->request, key)))
+	if (good && (!granted || !scsi_parse_reservation(&session->request, &held)))
 		good = fault_set(fault, FAULT_UNFIT,
 				 "without reservations nobody can be asked who has it",
 				 "%s does not answer READ RESERVATION",
 				 admin_label(session, label));
+	*key = held.key;
 	admin_close(session);
 	return good;
 }
