@@ -12,8 +12,8 @@
 #define COMMAND_BYTES_MAX (1u << 20)
 
 /* A command met a reservation: whose is it? */
-static bool
-in_use(struct admin_session *session, struct fault *fault)
+bool
+admin_in_use(struct admin_session *session, struct fault *fault)
 {
 	char label[MEMBER_ADDRESS_MAX];
 	struct scsi_reservation held = { .key = 0 };
@@ -57,7 +57,7 @@ inspect(struct admin_session *session, struct fault *fault)
 			return false;
 		error = inspect_answered(&inspection, &session->request, session->status);
 		if (error == -EBUSY)
-			return in_use(session, fault);
+			return admin_in_use(session, fault);
 		if (error != 0)
 			return fault_set(fault, FAULT_UNFIT, inspection.remedy, "%s: %s",
 					 admin_label(session, label), inspection.why);
@@ -79,6 +79,16 @@ set_limits(struct admin_session *session)
 }
 
 bool
+admin_inspect(struct admin_session *session, struct scsi_device *device, struct fault *fault)
+{
+	if (!inspect(session, fault))
+		return false;
+	set_limits(session);
+	*device = session->device;
+	return true;
+}
+
+bool
 admin_open(const struct member_address *address, const struct iscsi_credentials *credentials,
 	   const struct admin_bounds *bounds, struct admin_session **out,
 	   struct scsi_device *device, struct fault *fault)
@@ -88,10 +98,7 @@ admin_open(const struct member_address *address, const struct iscsi_credentials 
 	memset(device, 0, sizeof(*device));
 	good = admin_connect(address->portal, address->iqn, address->lun, credentials, bounds, out,
 			     fault);
-	if (good && inspect(*out, fault)) {
-		set_limits(*out);
-		*device = (*out)->device;
-	} else if (good) {
+	if (good && !admin_inspect(*out, device, fault)) {
 		admin_close(*out);
 		*out = NULL;
 		good = false;
@@ -139,13 +146,15 @@ admin_close(struct admin_session *session)
 }
 
 static bool
-range_fault(const struct admin_session *session, uint64_t offset_bytes, size_t length,
+range_fault(struct admin_session *session, uint64_t offset_bytes, size_t length,
 	    struct fault *fault)
 {
 	const struct scsi_device *device = &session->device;
 	char label[MEMBER_ADDRESS_MAX];
 
 	admin_label(session, label);
+	if (device->taken)
+		return admin_in_use(session, fault);
 	if (device->device_type != 0)
 		return fault_set(fault, FAULT_UNFIT, "choose a LUN that is a disk",
 				 "%s is not a disk but a %s", label,
@@ -175,7 +184,7 @@ io_result(struct admin_session *session, const struct scsi_task *task, enum scsi
 				 "%s: %s at offset %llu transferred too few bytes", label, name,
 				 (unsigned long long)offset_bytes);
 	if (verdict == SCSI_TAKEN)
-		return in_use(session, fault);
+		return admin_in_use(session, fault);
 	if (verdict == SCSI_PROTECTED)
 		return fault_set(fault, FAULT_UNFIT, "allow this initiator to write on the target",
 				 "%s is read-only", label);
@@ -241,7 +250,7 @@ synchronize(struct admin_session *session, struct fault *fault)
 	if (verdict == SCSI_OK || (verdict == SCSI_UNSUPPORTED && !session->device.write_cache))
 		return true; /* or there is no cache */
 	if (verdict == SCSI_TAKEN)
-		return in_use(session, fault);
+		return admin_in_use(session, fault);
 	scsi_describe(&session->request.task, session->status, text, sizeof(text));
 	return fault_set(fault, FAULT_IO, "see the target's log",
 			 "%s: SYNCHRONIZE CACHE failed: %s", admin_label(session, label), text);

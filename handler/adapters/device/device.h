@@ -19,6 +19,10 @@ struct admin_bounds {
 	/* Where a login may be redirected to, beside what the credentials allow: */
 	const struct device_address *named; /* a portal of this device; NULL: ... */
 	bool one_host;			    /* ... the host that was asked, else any */
+	/* 6 bytes, of a session that is to be followed: a target that knows initiators by it takes
+	 * this one for the same.  NULL: a random one
+	 */
+	const uint8_t *isid;
 };
 
 /* Log in and inspect.  When true *out is a session to be closed. */
@@ -26,6 +30,8 @@ bool admin_open(const struct member_address *address, const struct iscsi_credent
 		const struct admin_bounds *bounds, struct admin_session **out,
 		struct scsi_device *device, struct fault *fault);
 void admin_close(struct admin_session *session);
+/* FAULT_IN_USE: by whom the LUN is reserved that a command was refused for.  Always false. */
+bool admin_in_use(struct admin_session *session, struct fault *fault);
 const struct iscsi_negotiated *admin_negotiated(const struct admin_session *session);
 bool admin_read(struct admin_session *session, uint64_t offset_bytes, void *buffer, size_t length,
 		struct fault *fault);

@@ -64,6 +64,11 @@ bool admin_wait(struct admin_session *session, const char *name, struct fault *f
 int
 admin_text_ask(struct admin_session *session, const char *question, char **text, size_t *length);
 void admin_text_logout(struct admin_session *session);
+/* Again, on a session that is open. */
+bool admin_inspect(struct admin_session *session, struct scsi_device *device, struct fault *fault);
+/* reservation.c: registered with this key, beside whoever holds the LUN; and no more. */
+bool admin_join(struct admin_session *session, uint64_t key, struct fault *fault);
+void admin_part(struct admin_session *session, uint64_t key);
 /* What became of the session: error as of a socket. */
 bool
 admin_ended(const struct admin_session *session, int error, const char *name, struct fault *fault);

@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "adapters/base/log.h"
+#include "internal.h"
 #include "member_format.h"
 
 /* Old signatures stand in the first MiB (file systems up to btrfs's at 64 KiB, LVM, GPT) and at
@@ -31,38 +32,66 @@ superblock_verdict_name(enum superblock_verdict verdict)
 	return "corrupt";
 }
 
+void
+member_decode_superblock(struct superblock_copies *copies)
+{
+	struct superblock ignored;
+	const char *reason = NULL;
+
+	for (int i = 0; i < 2; i++)
+		copies->verdict[i] =
+			superblock_decode(copies->bytes[i], &ignored, &copies->reason[i]);
+	copies->chosen =
+		superblock_choose(copies->bytes[0], copies->bytes[1], &copies->superblock, &reason);
+	copies->spare = spare_decode(copies->bytes[0], &copies->mark);
+	if (copies->spare != SUPERBLOCK_OK) {
+		enum superblock_verdict other = spare_decode(copies->bytes[1], &copies->mark);
+
+		if (other == SUPERBLOCK_OK || copies->spare == SUPERBLOCK_ABSENT)
+			copies->spare = other;
+	}
+}
+
 bool
 member_read_superblock(struct admin_session *session, struct superblock_copies *out,
 		       struct fault *fault)
 {
 	static const uint64_t offsets[2] = { LAYOUT_SUPERBLOCK_A_OFFSET,
 					     LAYOUT_SUPERBLOCK_B_OFFSET };
-	struct superblock ignored;
-	const char *reason = NULL;
 
 	memset(out, 0, sizeof(*out));
-	for (int i = 0; i < 2; i++) {
+	for (int i = 0; i < 2; i++)
 		if (!admin_read(session, offsets[i], out->bytes[i], LAYOUT_SUPERBLOCK_BYTES, fault))
 			return false;
-		out->verdict[i] = superblock_decode(out->bytes[i], &ignored, &out->reason[i]);
-	}
-	out->chosen = superblock_choose(out->bytes[0], out->bytes[1], &out->superblock, &reason);
-	out->spare = spare_decode(out->bytes[0], &out->mark);
-	if (out->spare != SUPERBLOCK_OK) {
-		enum superblock_verdict other = spare_decode(out->bytes[1], &out->mark);
-
-		if (other == SUPERBLOCK_OK || out->spare == SUPERBLOCK_ABSENT)
-			out->spare = other;
-	}
+	member_decode_superblock(out);
 	return true;
 }
 
 bool
-device_open(const struct device_address *device, const struct iscsi_credentials *credentials,
-	    uint32_t timeout_ms, struct admin_session **out, struct scsi_device *found,
-	    struct fault *fault)
+member_read_reserved(struct admin_session *session, uint64_t key, struct scsi_device *device,
+		     struct superblock_copies *out, struct fault *fault)
 {
-	const struct admin_bounds bounds = { .timeout_ms = timeout_ms, .named = device };
+	bool good = admin_join(session, key, fault);
+
+	if (!good)
+		return false;
+	good = (!device->taken || admin_inspect(session, device, fault)) &&
+	       member_read_superblock(session, out, fault);
+	/* At once: who is registered could write to what another one uses. */
+	admin_part(session, key);
+	return good;
+}
+
+bool
+device_open(const struct device_address *device, const struct iscsi_credentials *credentials,
+	    uint32_t timeout_ms, const uint8_t *isid, struct admin_session **out,
+	    struct scsi_device *found, struct fault *fault)
+{
+	const struct admin_bounds bounds = {
+		.timeout_ms = timeout_ms,
+		.named = device,
+		.isid = isid,
+	};
 	struct member_address address = device->address;
 	bool good = admin_open(&address, credentials, &bounds, out, found, fault);
 

@@ -19,13 +19,20 @@ struct superblock_copies {
 	struct spare_mark mark;	       /* valid if spare is SUPERBLOCK_OK */
 };
 
-/* As admin_open() by the first of its portals that answers. */
+/* As admin_open() by the first of its portals that answers.  isid: as admin_bounds has it. */
 bool device_open(const struct device_address *device, const struct iscsi_credentials *credentials,
-		 uint32_t timeout_ms, struct admin_session **out, struct scsi_device *found,
-		 struct fault *fault);
+		 uint32_t timeout_ms, const uint8_t *isid, struct admin_session **out,
+		 struct scsi_device *found, struct fault *fault);
 
 bool member_read_superblock(struct admin_session *session, struct superblock_copies *out,
 			    struct fault *fault);
+/* The same where another one's reservation forbids to read: as one who is registered, with this
+ * key, for as long as that takes.  *device is asked for anew, should it not have been told.
+ */
+bool member_read_reserved(struct admin_session *session, uint64_t key, struct scsi_device *device,
+			  struct superblock_copies *out, struct fault *fault);
+/* The same of copies whose bytes are there. */
+void member_decode_superblock(struct superblock_copies *copies);
 
 const char *superblock_verdict_name(enum superblock_verdict verdict); /* "ok", "absent", ... */
 

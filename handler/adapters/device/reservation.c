@@ -20,6 +20,32 @@ ask(struct admin_session *session, const char *name, bool *granted, struct fault
 }
 
 bool
+admin_join(struct admin_session *session, uint64_t key, struct fault *fault)
+{
+	bool granted;
+
+	admin_start_clock(session);
+	scsi_reserve_out(&session->request,
+			 SCSI_PERSISTENT_RESERVE_REGISTER_AND_IGNORE_EXISTING_KEY,
+			 SCSI_EXCLUSIVE_ACCESS, 0, key);
+	return ask(session, "REGISTER", &granted, fault) && granted;
+}
+
+void
+admin_part(struct admin_session *session, uint64_t key)
+{
+	struct fault ignored;
+	bool granted;
+
+	if (session->broken)
+		return;
+	admin_start_clock(session);
+	scsi_reserve_out(&session->request, SCSI_PERSISTENT_RESERVE_REGISTER, SCSI_EXCLUSIVE_ACCESS,
+			 key, 0);
+	ask(session, "REGISTER", &granted, &ignored);
+}
+
+bool
 admin_clear_own(struct admin_session *session, uint64_t key, struct fault *fault)
 {
 	struct scsi_reservation held = { .key = 0 };
@@ -29,21 +55,18 @@ admin_clear_own(struct admin_session *session, uint64_t key, struct fault *fault
 	scsi_read_reservation(&session->request);
 	/* A target that knows none has none to clear. */
 	good = ask(session, "READ RESERVATION", &granted, fault);
-	if (good && granted && scsi_parse_reservation(&session->request, &held) &&
-	    held.key == key) {
-		/* Only who is registered may clear; it takes this session's registration with it.
-		 */
-		scsi_reserve_out(&session->request,
-				 SCSI_PERSISTENT_RESERVE_REGISTER_AND_IGNORE_EXISTING_KEY,
-				 SCSI_EXCLUSIVE_ACCESS, 0, key);
-		good = ask(session, "REGISTER", &granted, fault);
-		if (good && granted) {
-			scsi_reserve_out(&session->request, SCSI_PERSISTENT_RESERVE_CLEAR,
-					 SCSI_EXCLUSIVE_ACCESS, key, 0);
-			good = ask(session, "CLEAR", &granted, fault);
-		}
+	if (!good || !granted)
+		return good;
+	scsi_request_completed(&session->request);
+	if (!scsi_parse_reservation(&session->request, &held) || held.key != key)
+		return true;
+	/* Only who is registered may clear; it takes this session's registration with it. */
+	if (admin_join(session, key, fault)) {
+		scsi_reserve_out(&session->request, SCSI_PERSISTENT_RESERVE_CLEAR,
+				 SCSI_EXCLUSIVE_ACCESS, key, 0);
+		good = ask(session, "CLEAR", &granted, fault);
 	}
-	return good;
+	return good && !session->broken;
 }
 
 /* Whoever only wants to know who has it asks nothing else: under a reservation that lets registrants

@@ -337,7 +337,10 @@ log_in(struct admin_session *session, struct fault *fault)
 		.credentials = session->credentials,
 	};
 
-	random_isid(request.isid);
+	if (session->bounds.isid != NULL)
+		memcpy(request.isid, session->bounds.isid, sizeof(request.isid));
+	else
+		random_isid(request.isid);
 	iscsi_login_start(&session->login, &request);
 	session->done = false;
 	while (!session->done) {

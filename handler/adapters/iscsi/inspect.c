@@ -207,10 +207,17 @@ next_step(const struct inspection *inspection)
 }
 
 static bool
+is_capacity(enum inspect_step step)
+{
+	return step == INSPECT_CAPACITY_16 || step == INSPECT_CAPACITY_10;
+}
+
+static bool
 excused(const struct inspection *inspection, enum scsi_verdict verdict)
 {
 	/* A LUN that another has reserved can be looked at, and not be used. */
-	if (inspection->step == INSPECT_MODE && verdict == SCSI_TAKEN)
+	if (verdict == SCSI_TAKEN &&
+	    (inspection->step == INSPECT_MODE || is_capacity(inspection->step)))
 		return inspection->for_a_person;
 	return questions[inspection->step].excused >> verdict & 1;
 }
@@ -251,6 +258,8 @@ inspect_answered(struct inspection *inspection, struct scsi_request *request, in
 		inspection->step = INSPECT_CAPACITY_10;
 		return 0;
 	}
+	if (verdict == SCSI_TAKEN && is_capacity(inspection->step) && inspection->for_a_person)
+		inspection->device.taken = true;
 	if (verdict == SCSI_OK && questions[inspection->step].take != NULL) {
 		scsi_request_completed(request);
 		error = questions[inspection->step].take(inspection, request);

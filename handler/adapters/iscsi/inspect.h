@@ -39,6 +39,7 @@ struct scsi_device { /* of what is no disk: its type and names */
 	bool fua;
 	char vendor[9], product[17], revision[5];
 	/* Asked for a person only. */
+	bool taken;	    /* a reservation is in the way even of its size, which is 0 here */
 	bool reservations;  /* PERSISTENT RESERVE IN answered */
 	char serial[256];   /* VPD 80; empty if none */
 	char identity[512]; /* VPD 83, designator of the LUN: type and hex; or empty */

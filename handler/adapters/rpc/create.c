@@ -218,7 +218,7 @@ open_devices(struct creation *creation, struct fault *fault)
 	for (int i = 0; i < creation->device_count; i++) {
 		struct member_work *device = &creation->devices[i];
 
-		if (!rpc_device_open(device, &creation->credentials, fault))
+		if (!rpc_device_open(device, NULL, &creation->credentials, fault))
 			return false;
 		if (device->device.block_bytes != first->device.block_bytes)
 			return fault_set(fault, FAULT_UNFIT,

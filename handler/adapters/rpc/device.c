@@ -8,6 +8,7 @@
 #include "adapters/base/log.h"
 #include "device.h"
 #include "adapters/config/pool.h"
+#include "adapters/volume/peek.h"
 
 #define LOGIN_MS_MAX 10000
 
@@ -24,15 +25,42 @@ rpc_device_parse(const char *text, struct member_work *device, struct fault *fau
 	return true;
 }
 
-bool
-rpc_device_open(struct member_work *member, const struct iscsi_credentials *credentials,
-		struct fault *fault)
+/* As who follows the volume's session, for a target that knows initiators by their ISID. */
+static bool
+open_left(struct member_work *device, const uint8_t *left_by,
+	  const struct iscsi_credentials *credentials, struct fault *fault)
+{
+	uint8_t isid[6];
+	const bool follows = left_by && !uuid_is_null(left_by) &&
+			     volume_isid(left_by, &device->address.address, isid) == 0;
+
+	return device_open(&device->address, credentials, LOGIN_MS_MAX, follows ? isid : NULL,
+			   &device->session, &device->device, fault);
+}
+
+/* Whoever has reserved it: what stands on it says whose it is. */
+static bool
+read_superblock(struct admin_session *session, struct scsi_device *found,
+		struct superblock_copies *out, struct fault *fault)
+{
+	struct fault barred;
+	uint64_t key;
+
+	if (member_read_superblock(session, out, fault))
+		return true;
+	barred = *fault;
+	if (fault->code == FAULT_IN_USE && gateway_reservation_key(&key) == 0 &&
+	    member_read_reserved(session, key, found, out, fault))
+		return true;
+	*fault = barred; /* which names who is in the way */
+	return false;
+}
+
+static bool
+usable(const struct member_work *member, struct fault *fault)
 {
 	const struct scsi_device *device = &member->device;
 
-	if (!device_open(&member->address, credentials, LOGIN_MS_MAX, &member->session,
-			 &member->device, fault))
-		return false;
 	if (device->device_type != 0)
 		return fault_set(fault, FAULT_UNFIT,
 				 "choose a LUN that is a disk; 'iraid discover' lists them",
@@ -45,7 +73,72 @@ rpc_device_open(struct member_work *member, const struct iscsi_credentials *cred
 		return fault_set(fault, FAULT_UNFIT, "choose a LUN of 16 MiB or more",
 				 "%s has only %llu bytes", member->label,
 				 (unsigned long long)device->capacity_bytes);
-	return member_read_superblock(member->session, &member->copies, fault);
+	return true;
+}
+
+static bool
+is_a_members(const struct member_work *device, const char *holder, struct fault *fault)
+{
+	return fault_set(fault, FAULT_IN_USE,
+			 "if its data is no longer needed, first delete that volume",
+			 "%s is a member of volume \"%s\"", device->label, holder);
+}
+
+bool
+rpc_device_open(struct member_work *member, const uint8_t *left_by,
+		const struct iscsi_credentials *credentials, struct fault *fault)
+{
+	char holder[LAYOUT_NAME_MAX + 1];
+
+	if (!open_left(member, left_by, credentials, fault) ||
+	    (!member->device.taken && !usable(member, fault)))
+		return false;
+	if (read_superblock(member->session, &member->device, &member->copies, fault))
+		return usable(member, fault);
+	/* On LIO nobody but its session reads a member that a volume of this gateway uses. */
+	if (fault->code == FAULT_IN_USE && config_holder(&member->address, NULL, holder))
+		is_a_members(member, holder, fault);
+	return false;
+}
+
+/* By the session of the volume that has it. */
+static bool
+peek_superblock(struct volume_host *host, const struct device_address *address,
+		struct superblock_copies *out)
+{
+	static const uint64_t offsets[2] = { LAYOUT_SUPERBLOCK_A_OFFSET,
+					     LAYOUT_SUPERBLOCK_B_OFFSET };
+	char holder[LAYOUT_NAME_MAX + 1];
+	struct fault ignored;
+
+	memset(out, 0, sizeof(*out));
+	if (!config_holder(address, NULL, holder))
+		return false;
+	for (int i = 0; i < 2; i++)
+		if (volume_peek(host, holder, address, offsets[i], out->bytes[i],
+				LAYOUT_SUPERBLOCK_BYTES, &ignored) != 0)
+			return false;
+	member_decode_superblock(out);
+	return true;
+}
+
+bool
+rpc_device_superblock(struct volume_host *host, const struct device_address *address,
+		      struct admin_session *session, struct scsi_device *found,
+		      struct superblock_copies *out, struct fault *fault)
+{
+	if (member_read_superblock(session, out, fault))
+		return true;
+	if (fault->code != FAULT_IN_USE)
+		return false;
+	if (!peek_superblock(host, address, out))
+		return read_superblock(session, found, out, fault);
+	if (found->taken && out->chosen == SUPERBLOCK_OK) {
+		found->capacity_bytes = out->superblock.member_bytes;
+		found->block_bytes = out->superblock.block_bytes;
+		found->writable = found->write_cache = true;
+	}
+	return true;
 }
 
 void
@@ -87,9 +180,7 @@ rpc_device_free(const struct member_work *device, const struct volume_config *ow
 	if (uuid && own && memcmp(uuid, own->uuid, sizeof(own->uuid)) == 0)
 		uuid = NULL;
 	if (config_holder(&device->address, uuid, holder))
-		return fault_set(fault, FAULT_IN_USE,
-				 "if its data is no longer needed, first delete that volume",
-				 "%s is a member of volume \"%s\"", device->label, holder);
+		return is_a_members(device, holder, fault);
 	return pooled(device, fault);
 }
 
@@ -184,9 +275,8 @@ rpc_device_wipe(struct member_work *device, const uint8_t volume_uuid[16],
 		const uint8_t *member_uuid, const struct iscsi_credentials *credentials,
 		struct fault *fault)
 {
-	bool good = device_open(&device->address, credentials, LOGIN_MS_MAX, &device->session,
-				&device->device, fault) &&
-		    member_read_superblock(device->session, &device->copies, fault);
+	bool good = open_left(device, volume_uuid, credentials, fault) &&
+		    read_superblock(device->session, &device->device, &device->copies, fault);
 
 	/* The LUN may have been given to another since, and another of the volume's may have come
 	 * to its address.

@@ -11,10 +11,11 @@
 bool rpc_device_parse(const char *text, struct member_work *device, struct fault *fault);
 
 /* Log in: it is a disk that takes writes, of a size and block size that can be; its superblock is
- * read.
+ * read.  left_by: the volume that it may be reserved for still, by a session that could not give it
+ * back; NULL: none.
  */
-bool rpc_device_open(struct member_work *device, const struct iscsi_credentials *credentials,
-		     struct fault *fault);
+bool rpc_device_open(struct member_work *device, const uint8_t *left_by,
+		     const struct iscsi_credentials *credentials, struct fault *fault);
 void rpc_device_close(struct member_work *device);
 
 /* No volume of this gateway has it, and it is not one of the gateway's spares: refused even by
@@ -28,6 +29,13 @@ bool rpc_device_free(const struct member_work *device, const struct volume_confi
  * volume left reserved on it is taken away.  Of other devices nothing is touched.
  */
 void rpc_device_reclaim(struct member_work *device, const uint8_t volume_uuid[16]);
+
+/* Both copies, by this session; or, where a volume that runs here has reserved the LUN, by that's.
+ * Then *found gets size and block size from them, should the LUN not tell.
+ */
+bool rpc_device_superblock(struct volume_host *host, const struct device_address *address,
+			   struct admin_session *session, struct scsi_device *found,
+			   struct superblock_copies *out, struct fault *fault);
 
 /* The UUID in its superblock or mark, as read; NULL: it has neither. */
 const uint8_t *rpc_device_uuid(const struct member_work *device);

@@ -128,7 +128,7 @@ look_at_device(struct import *import, int index, struct fault *fault)
 {
 	struct member_work *device = &import->devices[index];
 
-	if (rpc_device_open(device, &import->credentials, fault))
+	if (rpc_device_open(device, NULL, &import->credentials, fault))
 		return belongs(import, device, fault);
 	if (fault->code != FAULT_UNREACHABLE)
 		return false;

@@ -5,8 +5,7 @@
 #include <uuid/uuid.h>
 
 #include "adapters/base/reactor.h"
-#include "adapters/device/member_format.h"
-#include "rpc.h"
+#include "device.h"
 #include "inspect.h"
 
 #define TIMEOUT_MS 10000
@@ -155,7 +154,8 @@ put_signature(json_object *object, const char *signature)
 static bool
 holds_superblock_areas(const struct scsi_device *device)
 {
-	return device->device_type == 0 && device->capacity_bytes >= LAYOUT_ALIGN_BYTES;
+	return device->device_type == 0 &&
+	       (device->taken || device->capacity_bytes >= LAYOUT_ALIGN_BYTES);
 }
 
 /* A portal may name thousands of targets on as many hosts, and none of these may answer.  So a
@@ -167,6 +167,7 @@ struct looking {
 	const struct iscsi_credentials *credentials;
 	bool all_portals;
 	uint64_t end_ms;
+	struct volume_host *host;
 };
 
 static bool
@@ -189,6 +190,7 @@ static json_object *
 lun_json(const struct member_address *address, const struct looking *looking)
 {
 	const struct admin_bounds bounds = bounds_of(looking);
+	const struct device_address whole = { .address = *address };
 	json_object *object = json_object_new_object();
 	struct superblock_copies *copies = malloc(sizeof(*copies));
 	struct admin_session *session = NULL;
@@ -199,11 +201,12 @@ lun_json(const struct member_address *address, const struct looking *looking)
 
 	rpc_put_number(object, "lun", address->lun);
 	if (good) {
-		put_device(object, &device);
 		if (copies && holds_superblock_areas(&device))
-			good = member_read_superblock(session, copies, &fault) &&
+			good = rpc_device_superblock(looking->host, &whole, session, &device,
+						     copies, &fault) &&
 			       find_signature(session, copies, signature, sizeof(signature),
 					      &fault);
+		put_device(object, &device);
 		put_signature(object, signature);
 		admin_close(session);
 	}
@@ -301,7 +304,7 @@ json_object *
 rpc_discover(struct rpc_context *context, json_object *params, struct fault *fault)
 {
 	struct iscsi_credentials credentials;
-	struct looking looking = { .credentials = &credentials };
+	struct looking looking = { .credentials = &credentials, .host = context->host };
 	struct member_address address;
 	char portal[PORTAL_MAX], whole[320];
 	json_object *object;
@@ -433,12 +436,12 @@ put_copy(json_object *object, const char *key, const struct superblock_copies *c
 }
 
 static json_object *
-examine_session(const char *label, struct admin_session *session, const struct scsi_device *device,
-		struct fault *fault)
+examine_session(struct volume_host *host, const struct device_address *address,
+		struct admin_session *session, struct scsi_device *device, struct fault *fault)
 {
 	struct superblock_copies *copies = calloc(1, sizeof(*copies));
 	json_object *object, *part;
-	char signature[128] = "";
+	char signature[128] = "", label[MEMBER_ADDRESS_MAX];
 
 	if (!copies) {
 		fault_set(fault, FAULT_INTERNAL, "free some memory", "out of memory");
@@ -447,12 +450,13 @@ examine_session(const char *label, struct admin_session *session, const struct s
 	copies->verdict[0] = copies->verdict[1] = copies->chosen = copies->spare =
 		SUPERBLOCK_ABSENT;
 	if (holds_superblock_areas(device) &&
-	    (!member_read_superblock(session, copies, fault) ||
+	    (!rpc_device_superblock(host, address, session, device, copies, fault) ||
 	     !find_signature(session, copies, signature, sizeof(signature), fault))) {
 		free(copies);
 		return NULL;
 	}
 	object = json_object_new_object();
+	member_address_format(&address->address, label);
 	rpc_put_text(object, "member", label);
 	part = json_object_new_object();
 	put_device(part, device);
@@ -473,7 +477,7 @@ examine_session(const char *label, struct admin_session *session, const struct s
 json_object *
 rpc_examine(struct rpc_context *context, json_object *params, struct fault *fault)
 {
-	char text[DEVICE_TEXT_MAX], label[MEMBER_ADDRESS_MAX];
+	char text[DEVICE_TEXT_MAX];
 	struct iscsi_credentials credentials;
 	struct admin_session *session = NULL;
 	struct device_address address;
@@ -492,12 +496,11 @@ rpc_examine(struct rpc_context *context, json_object *params, struct fault *faul
 	}
 	if (!rpc_take_credentials(params, &credentials, fault))
 		return NULL;
-	open = device_open(&address, &credentials, TIMEOUT_MS, &session, &device, fault);
+	open = device_open(&address, &credentials, TIMEOUT_MS, NULL, &session, &device, fault);
 	explicit_bzero(&credentials, sizeof(credentials));
 	if (!open)
 		return NULL;
-	member_address_format(&address.address, label);
-	object = examine_session(label, session, &device, fault);
+	object = examine_session(context->host, &address, session, &device, fault);
 	admin_close(session);
 	return object;
 }

@@ -49,8 +49,8 @@ into_pool(struct rpc_context *context, struct member_work *device,
 	struct pool_spare spare;
 	int code;
 
-	if (!rpc_device_open(device, credentials, fault) || !rpc_device_free(device, NULL, fault) ||
-	    (!force && !rpc_device_unused(device, fault)))
+	if (!rpc_device_open(device, NULL, credentials, fault) ||
+	    !rpc_device_free(device, NULL, fault) || (!force && !rpc_device_unused(device, fault)))
 		return false;
 	if (!members_probe(device, 1, fault) || !member_mark_spare(device, shared, fault))
 		return false;

@@ -77,9 +77,10 @@ read_need(struct joining *joining, const struct device_address *address, uint64_
 	bool found = false;
 
 	if (member &&
-	    device_open(address, &joining->credentials, LOGIN_MS_MAX, &member->session,
+	    device_open(address, &joining->credentials, LOGIN_MS_MAX, NULL, &member->session,
 			&member->device, &ignored) &&
-	    member_read_superblock(member->session, &member->copies, &ignored) &&
+	    rpc_device_superblock(joining->context->host, address, member->session, &member->device,
+				  &member->copies, &ignored) &&
 	    member->copies.chosen == SUPERBLOCK_OK &&
 	    memcmp(superblock->volume_uuid, joining->config.uuid, sizeof(joining->config.uuid)) ==
 		    0) {
@@ -191,7 +192,7 @@ look_at(struct joining *joining, struct fault *fault)
 		return fault_set(fault, FAULT_UNFIT, "remove one first: iraid remove",
 				 "volume \"%s\" already has %d devices, which is the maximum",
 				 joining->config.name, SLOTS_MAX);
-	if (!rpc_device_open(device, &joining->credentials, fault) ||
+	if (!rpc_device_open(device, joining->config.uuid, &joining->credentials, fault) ||
 	    !rpc_device_free(device, &joining->config, fault) || !not_attached(joining, fault) ||
 	    (!joining->force && !rpc_device_unused(device, fault)) || !large_enough(joining, fault))
 		return false;

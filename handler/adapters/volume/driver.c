@@ -11,6 +11,7 @@
 
 #include "adapters/base/log.h"
 #include "internal.h"
+#include "peek.h"
 
 #define RESYNC_ROWS 4
 /* file systems that have something to write flush every 5 to 30 s */
@@ -152,6 +153,17 @@ make_isid(uint64_t gateway, const uint8_t uuid[16], const struct member_address 
 	isid[3] = (uint8_t)(hash >> 8);
 	isid[4] = (uint8_t)(hash >> 52);
 	isid[5] = SESSION_DATA;
+}
+
+int
+volume_isid(const uint8_t uuid[16], const struct member_address *address, uint8_t isid[6])
+{
+	uint64_t gateway;
+	int error = gateway_id(&gateway);
+
+	if (error == 0)
+		make_isid(gateway, uuid, address, isid);
+	return error;
 }
 
 /* What the sessions of all devices have in common. */

@@ -137,7 +137,7 @@ look_at_mark(struct search *search, const struct device_address *device,
 
 	if (!copies)
 		return fault_set(fault, FAULT_INTERNAL, "", "out of memory");
-	good = device_open(device, credentials, LOGIN_MS_MAX, &session, &found, fault) &&
+	good = device_open(device, credentials, LOGIN_MS_MAX, NULL, &session, &found, fault) &&
 	       member_read_superblock(session, copies, fault);
 	admin_close(session);
 	if (good && (copies->spare != SUPERBLOCK_OK ||

@@ -1,0 +1,82 @@
+/* volume/peek.c - see peek.h.  The engine knows nothing of it: the read goes to the backend, which
+ * ends it in any case, with its session at the latest.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "adapters/config/search.h"
+#include "internal.h"
+#include "peek.h"
+
+struct peek {
+	const struct device_address *device;
+	struct hosted *hosted;
+	struct backend_io io;
+	struct iovec iov;
+	bool done;
+};
+
+static void
+peeked(struct backend_io *io)
+{
+	struct peek *peek = io->owner;
+	struct hosted *hosted = peek->hosted;
+
+	pthread_mutex_lock(&hosted->lock);
+	peek->done = true;
+	pthread_cond_broadcast(&hosted->changed);
+	pthread_mutex_unlock(&hosted->lock);
+}
+
+static int
+begin_peek(struct hosted *hosted, void *argument, struct fault *fault)
+{
+	struct peek *peek = argument;
+
+	for (int slot = 0; slot < hosted->slot_count; slot++) {
+		struct backend *backend = hosted->backends[slot];
+
+		if (!backend || !device_address_overlap(&hosted->devices[slot], peek->device))
+			continue;
+		backend->ops->submit(backend, &peek->io);
+		return 0;
+	}
+	return fault_errno(fault, -ENOENT, "it is no device of the volume");
+}
+
+int
+volume_peek(struct volume_host *host, const char *name, const struct device_address *device,
+	    uint64_t offset_bytes, void *buffer, uint32_t length, struct fault *fault)
+{
+	struct hosted *hosted = volume_pin(host, name);
+	struct peek peek = {
+		.device = device,
+		.hosted = hosted,
+		.iov = { .iov_base = buffer, .iov_len = length },
+	};
+	int result;
+
+	if (!hosted)
+		return fault_errno(fault, -ENOTCONN, "volume \"%s\" is not running here", name);
+	peek.io = (struct backend_io){
+		.op = BACKEND_READ,
+		.offset_bytes = offset_bytes,
+		.length_bytes = length,
+		.iov = &peek.iov,
+		.iov_count = 1,
+		.done = peeked,
+		.owner = &peek,
+	};
+	result = volume_call_hosted(host, name, begin_peek, &peek, fault);
+	if (result == 0) {
+		pthread_mutex_lock(&hosted->lock);
+		while (!peek.done)
+			pthread_cond_wait(&hosted->changed, &hosted->lock);
+		pthread_mutex_unlock(&hosted->lock);
+		result = peek.io.result;
+		if (result != 0)
+			fault_errno(fault, result, "it can't be read: %s", strerror(-result));
+	}
+	volume_unpin(hosted);
+	return result;
+}
