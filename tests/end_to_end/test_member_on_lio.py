@@ -7,12 +7,14 @@ persistent reservations.
 from __future__ import annotations
 
 import struct
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from backend_probe import SECOND, Probe, result
 
+from iraid_dev.stack.private_gateway import Gateway
 from iraid_dev.stack.raw_initiator import RawInitiator
 
 PING_SECONDS = 15
@@ -125,3 +127,70 @@ def test_a_reservation_that_an_earlier_release_left_is_taken(member, start, isid
         while (status := stranger.ask(bytes.fromhex("28000000000000000100"), read_bytes=512).status) == 2:
             pass
         assert status == 0x18
+
+
+@pytest.fixture
+def gateways(tmp_path: Path) -> Iterator[tuple[Gateway, Gateway]]:
+    with tempfile.TemporaryDirectory(prefix="iraid-") as sockets:
+        made = tuple(Gateway(tmp_path / name, Path(sockets) / name) for name in ("one", "two"))
+        for gateway in made:
+            gateway.start()
+        yield made
+        for gateway in made:
+            gateway.close()
+
+
+def keys(member: str) -> set[int]:
+    portal, iqn, _ = member.split("/")
+    with RawInitiator(portal, iqn, "iqn.2026-01.org.iraid.test:stranger") as session:
+        while (answer := session.ask(bytes.fromhex("5e000000000000040000"), read_bytes=1024)).status != 0:
+            pass
+        listed = int.from_bytes(answer.data[4:8], "big")
+        return {int.from_bytes(answer.data[8 + at : 16 + at], "big") for at in range(0, listed, 8)}
+
+
+@pytest.mark.timeout(240)
+def test_members_in_use_are_looked_at_all_the_same(memory_folder: Path, gateways) -> None:
+    """LIO tells nothing of them but their names: to this gateway not by another session, to another one as a registrant."""
+    from iraid_dev.stack.lio_targets import LioTargets
+
+    one, two = gateways
+    other_name = ("--initiator", "iqn.2026-01.org.iraid.test:two")
+    with LioTargets(memory_folder / "used", 3, 64 << 20) as targets:
+        members = targets.members()
+        one.must("create", "v0", "--level", "5", *members)
+        held = keys(members[0])
+        assert len(held) == 1
+        for gateway, options in ((one, ()), (two, other_name)):
+            seen = gateway.must("examine", *options, members[0], "--json").json["members"][0]
+            assert (seen["superblock"]["name"], seen["superblock"]["role"]) == ("v0", 0)
+            assert seen["device"]["size_bytes"] == 64 << 20
+            assert "iraid volume v0, member 1" in gateway.must("discover", *options, targets.portal(1)).out
+            assert keys(members[0]) == keys(members[1]) == held  # who looked has left
+        assert one.status("v0")["state"] == "active"
+        refused = one.iraid("create", "v1", "--level", "5", "--force", *members)
+        assert refused.status == 1 and 'is a member of volume "v0"' in refused.err, refused
+        refused = two.iraid("create", "v1", "--level", "5", "--force", *other_name, *members)
+        assert refused.status == 1, refused
+        assert f"is in use by another gateway, reservation key 0x{held.pop():016x}" in refused.err, refused
+        one.kill()
+        two.must("import", *other_name, *members)
+        assert "active" in two.must("start", "v0", "--take-over").out
+        two.must("stop", "v0")
+
+
+@pytest.mark.timeout(240)
+def test_what_a_dead_gateway_left_reserved_is_its_own_again(memory_folder: Path, gateways) -> None:
+    """It could not give it back, and LIO lets nobody read, clear or wipe it who has another ISID."""
+    from iraid_dev.stack.lio_targets import LioTargets
+
+    one, _ = gateways
+    with LioTargets(memory_folder / "left", 3, 64 << 20) as targets:
+        members = targets.members()
+        one.must("create", "v0", "--level", "5", *members)
+        one.kill()
+        one.start()
+        assert len(keys(members[0])) == 1
+        one.must("delete", "v0", "--yes")
+        assert [keys(member) for member in members] == [set()] * 3
+        one.must("create", "v1", "--level", "5", *members)
