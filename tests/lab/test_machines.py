@@ -16,6 +16,8 @@ pytestmark = [
     pytest.mark.timeout(400),
 ]
 
+API = "/usr/bin/python3 -c 'from iraid_dev.lab.machines import Machines; Machines.of_this_lab()'"
+
 
 def test_machines_hear_each_other_stand_still_and_die(tmp_path):
     """One boot for all that can be asked at once: the tests of machines_inside.py."""
@@ -29,7 +31,7 @@ def test_machines_hear_each_other_stand_still_and_die(tmp_path):
 
 
 def test_output_and_exit_status_pass_and_each_machine_s_state_is_kept():
-    done = lab("--machines", "a,b", "--", "sh", "-c", "echo to out; echo to err >&2; exit 7")
+    done = lab("--machines", "a,b", "--", "sh", "-c", f"{API} && echo to out; echo to err >&2; exit 7")
 
     assert (done.returncode, done.stdout) == (7, "to out\n"), done.stderr
     assert done.stderr.startswith("to err\n")
@@ -51,6 +53,13 @@ def test_a_command_that_does_not_end_is_ended(tmp_path):
     assert done.returncode == 124, done.stderr
     assert (tmp_path / "state" / "a" / "after" / "ps").exists()
     assert gone(tmp_path / "state")
+
+
+def test_a_second_run_in_the_same_directory_has_machines_as_new(tmp_path):
+    for _ in range(2):
+        command = f'{API[:-1]}["a"].run("! [ -e /root/x ] && touch /root/x && sync").good()\''
+        done = lab("--machines", "a", "--state", tmp_path / "state", "--", "sh", "-c", command)
+        assert done.returncode == 0, done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])

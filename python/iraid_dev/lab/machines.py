@@ -14,6 +14,7 @@ import dataclasses
 import json
 import os
 import pickle
+import shutil
 import signal
 import socket
 import threading
@@ -219,8 +220,11 @@ def _disk(lab: Path, machine: str) -> Path:
 
 
 def make_disks(lab: Path) -> None:
+    """New ones, and nothing else of an earlier run with the same --state."""
+    remove_disks(lab)
     options = description(lab)
     for name in options.machines:
+        shutil.rmtree(lab / name, ignore_errors=True)
         make_image(_disk(lab, name), parse_size(options.persist_size))
 
 

@@ -140,7 +140,11 @@ class RunDirectory:
         }
         passed["IRAID_LAB_STATE"] = str(self.path)
         if self.options.machines:  # the command runs on this machine, beside them
-            passed |= {"HOME": os.environ.get("HOME", "/root"), "IRAID_LAB_MACHINES": ",".join(self.options.machines)}
+            passed |= {
+                "HOME": os.environ.get("HOME", "/root"),
+                "IRAID_LAB_MACHINES": ",".join(self.options.machines),
+                "PYTHONPATH": str(REPOSITORY / "python"),
+            }
         else:
             passed |= {"HOME": "/root", "IRAID_LAB": self.options.kernel}
         passed |= self.options.environment

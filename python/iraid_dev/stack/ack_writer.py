@@ -2,7 +2,7 @@
 """Writes to a disk and remembers, outside of it, what was acknowledged.
 
     ack_writer.py write --device /dev/sda --journal FILE --slot-bytes 20480 --slots 1024
-                        --depth 8 --seconds 30
+                        --depth 8 --seconds 30 [--until FILE]
     ack_writer.py check --device /dev/sda --journal FILE --slot-bytes 20480 --slots 1024
 
 The disk is cut into slots.  A write fills one slot; every 512-byte sector of it says which slot
@@ -91,7 +91,7 @@ class Load:
         body = chosen.randbytes(SECTOR - HEADER.size - CHECKSUM.size)
         buffer = mmap.mmap(-1, slot_bytes)
         mine = range(number, self.given.slots, depth)
-        while time.monotonic() < self.stop_at:
+        while time.monotonic() < self.stop_at and not (self.given.until and os.path.exists(self.given.until)):
             slot = chosen.choice(mine)
             issued, acknowledged = self.journal.get(slot)
             fill(buffer, slot, issued + 1, body)
@@ -188,6 +188,7 @@ def main() -> int:
     parser.add_argument("--slots", type=int, required=True)
     parser.add_argument("--depth", type=int, default=8)
     parser.add_argument("--seconds", type=float, default=30)
+    parser.add_argument("--until", metavar="FILE", help="end also when this file is there")
     given = parser.parse_args()
     if given.slot_bytes % SECTOR or given.slot_bytes <= 0:
         parser.error(f"--slot-bytes {given.slot_bytes} is no multiple of {SECTOR}")
