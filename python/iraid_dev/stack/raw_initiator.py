@@ -54,10 +54,13 @@ class _Task:
 class RawInitiator:
     """Raises OSError when the target closes the connection, TimeoutError when it is silent for `seconds`."""
 
-    def __init__(self, portal: str, iqn: str, name: str, seconds: float = ANSWER_SECONDS) -> None:
+    def __init__(
+        self, portal: str, iqn: str, name: str, seconds: float = ANSWER_SECONDS, source: str | None = None
+    ) -> None:
+        """source: the address that it comes from."""
         host, _, port = portal.rpartition(":")
         self._seconds = seconds
-        self._socket = socket.create_connection((host.strip("[]"), int(port)), seconds)
+        self._socket = socket.create_connection((host.strip("[]"), int(port)), seconds, (source, 0) if source else None)
         self._names = [f"InitiatorName={name}", f"TargetName={iqn}", "SessionType=Normal"]
         self._isid = b"\x80" + os.urandom(5)  # a random one: no other session's
         self._tag = 0

@@ -1,0 +1,52 @@
+"""A pair of gateways and what befalls it: no error at the initiator, nothing acknowledged is lost, and nothing of a fenced
+gateway reaches a member.  What is done is in pair_faults.py.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from pair_faults import FAULTS
+from test_lab import ROOT, lab
+
+from iraid_dev.stack.private_gateway import build_folder
+
+SET_UP_SECONDS, FAULT_SECONDS = 300, 300
+
+pytestmark = [
+    pytest.mark.skipif(shutil.which("linux.uml") is None, reason="user-mode-linux is not installed; run scripts/deps"),
+    pytest.mark.skipif(os.geteuid() != 0, reason="not root: no network namespaces"),
+    pytest.mark.no_sanitizer,
+]
+
+
+def suffers(state: Path, path: str, *faults: str) -> None:
+    assert list(build_folder().rglob("handler_iraid.so")), f"no handler below {build_folder()}: run scripts/build"
+    seconds = SET_UP_SECONDS + FAULT_SECONDS * len(faults)
+    done = lab(
+        *("--machines", "a,b,i", "--state", state, "--timeout", str(seconds), "--"),
+        *(ROOT / "tests/lab/pair_faults.py", "--path", path, *faults),
+        timeout=seconds + 60,
+    )
+    shutil.rmtree(state / "members", ignore_errors=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    seen = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    assert [one["fault"] for one in seen] == list(faults)
+    for one in seen:
+        assert one["writes"] > 100 and one["checked"] > 100, one
+
+
+@pytest.mark.timeout(SET_UP_SECONDS + 2 * FAULT_SECONDS + 60)
+def test_a_volume_moves_and_outlives_its_gateway_s_kernel(tmp_path):
+    suffers(tmp_path / "state", "multipath", "planned-move", "killed-kernel")
+
+
+@pytest.mark.long
+@pytest.mark.timeout(SET_UP_SECONDS + len(FAULTS) * FAULT_SECONDS + 60)
+@pytest.mark.parametrize("path", ["multipath", "address"])
+def test_no_fault_of_the_table_reaches_the_initiator(tmp_path, path):
+    suffers(tmp_path / "state", path, *FAULTS)
