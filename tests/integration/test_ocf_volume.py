@@ -20,6 +20,7 @@ from iraid_dev.stack.private_gateway import COMMAND_SECONDS_MAX, Gateway, build_
 
 AGENT = ROOT / "packaging/ocf/volume"
 SUCCESS, GENERIC, ARGS, INSTALLED, CONFIGURED, NOT_RUNNING, PROMOTED, FAILED_PROMOTED = 0, 1, 2, 5, 6, 7, 8, 9
+NEVER = "-INFINITY"
 DONE = subprocess.CompletedProcess
 
 FAKE_CRM = """#!/bin/sh
@@ -60,10 +61,13 @@ class Agent:
 
     @property
     def scores(self) -> list[str]:
-        """Set so far: a number, or none."""
+        """Set so far; -D: taken away."""
         path = self.folder / "sbin/scores"
-        lines = path.read_text().splitlines() if path.exists() else []
-        return ["none" if "-D" in line.split() else line.split()[-1] for line in lines]
+        return (
+            [line.split()[-1].removeprefix("--update=") for line in path.read_text().splitlines()]
+            if path.exists()
+            else []
+        )
 
     def environment(self, interval: int = 5, **parameters: str | int) -> dict[str, str]:
         given = {"volume": "v0", "answer_timeout": 1, "settle": 30} | parameters
@@ -158,7 +162,7 @@ def test_a_volume_is_started_promoted_demoted_and_stopped(agent: Agent) -> None:
     agent.must(SUCCESS, "promote", "stop", "stop")
     assert agent.role() == ("standby", "standby") and agent.probe() == NOT_RUNNING
     agent.must(NOT_RUNNING, "monitor")
-    assert set(agent.scores) == {"300", "none"} and agent.scores[-1] == "none"
+    assert set(agent.scores) == {"300", "350", "-D"} and agent.scores[-1] == "-D"
 
 
 def test_the_other_gateway_takes_it_over_and_the_first_one_demotes_itself(pair: tuple[Agent, Agent]) -> None:
@@ -169,11 +173,11 @@ def test_the_other_gateway_takes_it_over_and_the_first_one_demotes_itself(pair: 
     first.sees("here")  # the cluster is split: the other one can't be seen, and lives
     said = first.must(FAILED_PROMOTED, "monitor")
     assert "another gateway" in said, said
-    assert first.scores[-1] == "none"
+    assert first.scores[-1] == NEVER
     first.must(SUCCESS, "demote", "stop", "start")
-    assert first.scores[-1] == "none"
+    assert first.scores[-1] == NEVER
     first.must(SUCCESS, "monitor")
-    assert first.scores[-1] == "none"
+    assert first.scores[-1] == NEVER
     # If Pacemaker wants it all the same, it takes nothing away.
     said = first.must(GENERIC, "promote")
     assert "another gateway" in said, said
@@ -198,7 +202,7 @@ def test_a_cleanup_gives_a_lonely_fenced_gateway_its_score_back(pair: tuple[Agen
     first.sees("here")
     first.must(FAILED_PROMOTED, "monitor")
     first.must(SUCCESS, "demote", "monitor")
-    assert first.scores[-1] == "none"
+    assert first.scores[-1] == NEVER
     assert first.probe() == SUCCESS
     first.must(SUCCESS, "promote")
 
@@ -378,14 +382,14 @@ def test_a_member_that_is_not_reached_costs_score_where_it_can_t_move_the_volume
     first.must(SUCCESS, "promote")
     first.must(PROMOTED, "monitor")
     farm.kill(2)
-    for seconds, promoted, passive in ((1001, "300", "200"), (1030, "300", "200"), (1031, "200", "200")):
+    for seconds, promoted, passive in ((1001, "350", "200"), (1030, "350", "200"), (1031, "250", "200")):
         first.at(seconds)
         second.at(seconds)
         first.must(PROMOTED, "monitor")
         second.must(SUCCESS, "monitor")
         assert (first.scores[-1], second.scores[-1]) == (promoted, passive), seconds
     farm.restart(2)
-    for seconds, promoted, passive in ((2001, "300", "200"), (2030, "300", "200"), (2031, "300", "300")):
+    for seconds, promoted, passive in ((2001, "350", "200"), (2030, "350", "200"), (2031, "350", "300")):
         first.at(seconds)
         second.at(seconds)
         first.must(PROMOTED, "monitor")
@@ -402,16 +406,16 @@ def test_a_suspended_volume_may_move_sooner_and_is_no_failure(agent: Agent, farm
     wait_until(lambda: agent.role()[1] == "suspended", "it to be suspended")
     agent.at(1001)
     agent.must(PROMOTED, "monitor")
-    assert agent.scores[-1] == "300"
+    assert agent.scores[-1] == "350"
     agent.at(1002)  # answer_timeout is 1
     agent.must(PROMOTED, "monitor")
-    assert agent.scores[-1] == "100"
+    assert agent.scores[-1] == "150"
     farm.kill(0)
     agent.at(1003)
     agent.must(PROMOTED, "monitor")
     agent.at(1004)
     agent.must(PROMOTED, "monitor")
-    assert agent.scores[-1] == "1"
+    assert agent.scores[-1] == "50"
 
 
 # --- parameters and description ---
