@@ -58,7 +58,8 @@ struct member {
 	 * start
 	 */
 	uint8_t twin_uuid[16];
-	bool excluded;	/* out until an administrator takes it back */
+	bool excluded; /* out until an administrator takes it back, for: */
+	char excluded_for[200];
 	int opens_left; /* other paths to try before it is evicted */
 	/* its last session of use was ended, it did not fall silent: it has grace_ms */
 	bool ended;

@@ -20,6 +20,7 @@
 #include "internal.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <syslog.h>
 
 static bool
@@ -301,11 +302,18 @@ evict_give_back(struct member *member)
 	member->backend->ops->release(member->backend);
 }
 
+void
+member_exclude(struct member *member)
+{
+	member->excluded = true;
+	snprintf(member->excluded_for, sizeof(member->excluded_for), "%.199s", member->reason);
+}
+
 /* Its place in the volume is lost for good, not only until it answers again. */
 void
 evict_exclude(struct member *member)
 {
-	member->excluded = true;
+	member_exclude(member);
 	evict_condemn(member);
 }
 

@@ -22,6 +22,8 @@ void evict_cut_off(struct member_io *mio);	  /* it did not */
 bool evict_in_grace(const struct member *member);
 /* The others suffice, answer, and lost nothing themselves: the volume can do without this one. */
 bool evict_spares(const struct engine *engine, const struct member *member);
+/* out until an administrator takes it back: member->reason says what for */
+void member_exclude(struct member *member);
 /* as evict_condemn(), and its reservation goes, too */
 void evict_give_back(struct member *member);
 void evict_cancel(struct member *member); /* it is back before it was out */

@@ -516,7 +516,11 @@ judge_outsider(struct member *member)
 	} else if (member->stale_set >= 0 &&
 		   engine->record.tracked[member->stale_set].state == MEMBER_FAULTY) {
 		member->excluded = true;
-		member_note(member, "faulty: it was taken out and waits for an administrator");
+		/* Nobody but this engine knows what for: no superblock says it. */
+		member_note(member, "%s: it waits for an administrator",
+			    member->excluded_for[0] != '\0'
+				    ? member->excluded_for
+				    : "faulty: it was taken out, by hand or for its errors");
 	} else if (member->standing == STANDING_OBSOLETE && !twin) {
 		member_note(member, "%s", verdict.fault[0]);
 	} else if (twin) {

@@ -233,7 +233,7 @@ target_give_up(struct member *member)
 {
 	struct engine *engine = member->engine;
 
-	member->excluded = true;
+	member_exclude(member);
 	if (engine->target_state->replace_role >= 0 &&
 	    engine->target_state->replace_slot == member->slot && !MUTANT(CHOSEN_FOR_EVER))
 		engine->target_state->replace_role = -1;

@@ -49,8 +49,9 @@ test_member_full_of_medium_errors_loses_its_place(void **state)
 	assert_int_equal(rig_status(&rig).members[0].state, MEMBER_FAULTY);
 	rig_steps(&rig, 3000); /* it answers, and does not come back by itself */
 	assert_int_equal(rig_status(&rig).members[0].state, MEMBER_FAULTY);
-	assert_string_equal(rig_status(&rig).members[0].reason,
-			    "faulty: it was taken out and waits for an administrator");
+	assert_string_equal(
+		rig_status(&rig).members[0].reason,
+		"3 sectors had to be rewritten, the limit is 3: it waits for an administrator");
 	finish(&rig);
 }
 
