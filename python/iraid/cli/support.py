@@ -1,7 +1,10 @@
 """support: one archive of all that helps to find out what is wrong."""
 
+import signal
 import socket
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 
@@ -13,6 +16,22 @@ from iraid.lio import target
 
 from .commands import command, print_json
 from .report import Report
+
+
+@contextmanager
+def unwinding(*numbers: signal.Signals) -> Iterator[None]:
+    """What ends a program at once ends it in order here: half an archive is of no use, and holds what nobody looked
+    through."""
+
+    def end(number: int, _: object) -> None:
+        raise SystemExit(128 + number)
+
+    before = {number: signal.signal(number, end) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 @command(
@@ -35,7 +54,8 @@ def support_(client: Client, report: Report | None, output: Path | None) -> None
 
     name = f"iraid-support-{socket.gethostname()}-{time.strftime('%Y%m%d-%H%M%S')}"
     path = output or Path(f"{name}.tar.xz")
-    kept = support.write(support.Collector(client), path, name)
+    with unwinding(signal.SIGTERM, signal.SIGHUP):
+        kept = support.write(support.Collector(client), path, name)
     if report is None:
         return print_json({"file": str(path), "bytes": path.stat().st_size, "parts": [asdict(one) for one in kept]})
     report.table(

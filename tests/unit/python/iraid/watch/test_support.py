@@ -4,7 +4,9 @@ import errno
 import io
 import json
 import os
+import signal
 import stat
+import subprocess
 import tarfile
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,6 +18,7 @@ from stats_answers import stats
 from iraid.cli import main as cli
 from iraid.control.client import Client
 from iraid.watch import facts, redact, support
+from iraid_dev.stack.private_gateway import IRAID, PYTHON, wait_until
 
 # Each in its own place; none may be found again.
 SECRETS = [
@@ -321,6 +324,30 @@ def test_the_archive_is_its_owners_and_overwrites_nothing(machine):
     with pytest.raises(support.IraidError):
         support.write(support.Collector(Client(machine / "none"), machine, everything), link, "top")
     assert not (machine / "victim").exists()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="not root: iraid support wants to be")
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_one_that_is_ended_by_a_signal_leaves_nothing(tmp_path, number):
+    """While a program that it asks hangs."""
+    (tmp_path / "tcmu-runner").write_text(f"#!/bin/sh\n: > {tmp_path}/begun\nexec sleep 100\n")
+    (tmp_path / "tcmu-runner").chmod(0o755)
+    environment = os.environ | {
+        "PATH": f"{tmp_path}:{os.environ['PATH']}",
+        "IRAID_SOCKET": str(tmp_path / "none"),
+        "IRAID_CONFIG_DIR": str(tmp_path / "etc"),
+    }
+    archive = tmp_path / "x.tar.xz"
+    ended = subprocess.Popen([PYTHON, str(IRAID), "support", "--output", str(archive)], env=environment)
+    try:
+        wait_until((tmp_path / "begun").exists, "it to ask for the runner's version")
+        assert archive.exists()
+        ended.send_signal(number)
+        assert ended.wait(30) != 0
+    finally:
+        ended.kill()
+        ended.wait()
+    assert not archive.exists()
 
 
 def test_an_interrupted_one_leaves_nothing(machine, monkeypatch):
