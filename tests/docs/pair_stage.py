@@ -58,7 +58,7 @@ class PairStage:
         self.typed: list[str] = []
         self.table = folder / "gateways.json"
         (self.bin / "iraid").write_text(f'#!/bin/sh\nexec {PYTHON} {IRAID} "$@"\n')
-        for program in ("ssh", "scp"):
+        for program in {"ssh", "scp"}:
             (self.bin / program).write_text(REMOTE.format(table=str(self.table), iqn=IQN))
         for path in self.bin.iterdir():
             path.chmod(0o755)

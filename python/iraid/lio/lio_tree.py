@@ -26,6 +26,14 @@ class Lun:
 
 
 @dataclass
+class Window:
+    """Of commands that a session may send, of the newest that an initiator has."""
+
+    granted: int
+    left: int  # without what is in flight, and what resets ended: LIO never gives these places back
+
+
+@dataclass
 class Export:
     """A target with such a storage object, by the portal group that initiators of this gateway use."""
 
@@ -36,6 +44,7 @@ class Export:
     portals: list[str] = field(default_factory=list)
     initiators: list[str] = field(default_factory=list)
     demo_mode: bool = False
+    windows: dict[str, Window] = field(default_factory=dict)  # by initiator
 
 
 @dataclass
@@ -110,7 +119,14 @@ def _export(group: Path, names: set[str]) -> Export | None:
         sorted(path.name for path in group.glob("np/*")),
         sorted(path.name for path in group.glob("acls/*")),
         _text(group / "attrib/generate_node_acls") == "1",
+        {acl.name: window for acl in sorted(group.glob("acls/*")) if (window := _window(_text(acl / "info")))},
     )
+
+
+def _window(info: str) -> Window | None:
+    """Two columns of a table, in hexadecimal: CmdSN/WR, granted, and CmdSN/WC, left.  None without a session."""
+    found = re.search(r"CmdSN/WR\s*:\s*CmdSN/WC.*\n\s*(0x[0-9a-f]+)\s+(0x[0-9a-f]+)", info)
+    return Window(int(found[1], 16), int(found[2], 16)) if found else None
 
 
 def access(root: Path, export: Export) -> str:

@@ -23,6 +23,7 @@ OPEN_FILES_MIN = 65536
 OOM_SCORE_ADJUST_MAX = -500
 DATA_AREA_MIB_MAX = 2 * export_plan.DATA_AREA_MIB
 FREE_BYTES_MIN = 64 << 20
+WINDOW_LEFT_MIN = 1 / 8  # of the commands that a session may send
 LINK_BYTES_PER_SECOND = 118e6  # what iSCSI has of 1 Gbit/s
 UPGRADE = "/usr/libexec/iraid/upgrade-runner"
 TARGETCTL = ("rtslib-fb-targetctl.service", "target.service")  # Debian's, and others'
@@ -536,8 +537,23 @@ def _lun(lun: lio_tree.Lun, facts: Facts) -> Iterator[Finding]:
         )
 
 
+def _command_windows(export: lio_tree.Export, facts: Facts) -> Iterator[Finding]:
+    """Places of a window that neither are left nor have a command under way are lost for the session's life."""
+    names = {lun.volume for lun in facts.lio.luns if lun.name in export.luns.values()}
+    active = sum(volume.requests_active for volume in facts.volumes if volume.name in names)
+    for initiator, window in export.windows.items():
+        if window.left <= window.granted * WINDOW_LEFT_MIN and active < (window.granted - window.left) / 2:
+            yield _warning(
+                f"initiator {initiator} may send {window.left} of {window.granted} commands to target {export.iqn} at a "
+                f"time, though {active} are under way: aborts and resets used the others up. With none left its I/O "
+                "stands still without an error. On the initiator, if it is Linux, this makes the session anew",
+                "sg_reset --target DISK",
+            )
+
+
 def _targets(facts: Facts) -> Iterator[Finding]:
     for export in facts.lio.exports:
+        yield from _command_windows(export, facts)
         where = f"/iscsi/{export.iqn}/tpg{export.group}"
         if not export.enabled:
             yield _bad(

@@ -30,6 +30,7 @@ PROGRAMS = {
     "ssh",
     "df",
     "rm",
+    "sg_reset",
     "tgtadm",
     "[",
     "ping",

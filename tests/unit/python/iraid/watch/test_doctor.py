@@ -24,6 +24,12 @@ NEGOTIATED = {
     "initial_r2t": False,
     "immediate_data": True,
 }
+SESSION = """InitiatorName: iqn.x
+LIO Session ID: 17   ISID: 0x00 02 3d 00 00 01  TSIH: 1  SessionType: Normal
+---------------------[iSCSI Session Values]-----------------------
+  CmdSN/WR  :  CmdSN/WC  :  ExpCmdSN  :  MaxCmdSN  :     ITT    :     TTT
+ 0x00000080   0x00000044   0x00008b53   0x00008b96   0x00000025   0x00000023
+"""
 UNIT = {
     "LoadState": "loaded",
     "ActiveState": "active",
@@ -350,6 +356,13 @@ CASES = [
     ),
     ("exports", on_export(enabled=False), "bad", "is disabled", f"targetcli /iscsi/{IQN}/tpg1 enable"),
     ("exports", on_export(portals=[]), "bad", "has no portal", "portals create"),
+    (
+        "exports",
+        on_export(windows={INITIATOR: lio_tree.Window(64, 8)}),
+        "warning",
+        f"initiator {INITIATOR} may send 8 of 64 commands to target {IQN} at a time, though",
+        "sg_reset --target DISK",
+    ),
     ("exports", on_export(demo_mode=True), "note", "lets any initiator log in", "generate_node_acls=0"),
     ("exports", on_export(initiators=[]), "warning", "has no ACL", "acls create"),
     ("exports", put(saved=None), "bad", "is not saved", "targetcli saveconfig"),
@@ -566,6 +579,18 @@ def test_the_runner_is_one_that_the_package_asks_for(tmp_path, version, status):
     assert asked == f"tcmu-runner (>= {doctor.RUNNER_FROM}), tcmu-runner (<< {doctor.RUNNER_BEFORE}~)\n"
 
 
+@pytest.mark.parametrize(
+    ("left", "active", "told"),
+    [(9, 0, False), (8, 0, True), (0, 31, True), (0, 32, False), (0, 64, False), (64, 0, False)],
+)
+def test_a_window_that_commands_use_is_told_from_one_that_is_lost(left, active, told):
+    given = healthy()
+    given.lio.exports[0].windows = {INITIATOR: lio_tree.Window(64, left)}
+    given.volumes[0].requests_active = active
+    found = [one for one in doctor.examine(given) if "aborts and resets" in one.text]
+    assert bool(found) == told
+
+
 def test_two_disks_of_one_machine_are_well_where_the_level_bears_both():
     given = healthy()
     two_on_one_host(given)
@@ -632,6 +657,7 @@ def machine(tmp_path, monkeypatch):
     group = tmp_path / f"sys/kernel/config/target/iscsi/{IQN}/tpgt_1"
     for folder in ("lun/lun_0", "np/0.0.0.0:3260", f"acls/{INITIATOR}", "attrib"):
         (group / folder).mkdir(parents=True)
+    file(f"{group}/acls/{INITIATOR}/info", SESSION)
     (group / "lun/lun_0/abc").symlink_to("../../../../../../core/user_1/v0")
     file(f"{group}/enable", "1\n")
     file("etc/rtslib-fb-target/saveconfig.json", json.dumps(SAVED), 0o640)
@@ -673,7 +699,11 @@ def test_facts_are_read_from_the_machine(machine, monkeypatch):
     assert seen.gateway.rmem_max == 6291456
     assert seen.lio == lio_tree.Tree(
         [lio_tree.Lun("v0", "v0", 300 << 30, 512, 8192, 64)],
-        [lio_tree.Export(IQN, 1, True, {0: "v0"}, ["0.0.0.0:3260"], [INITIATOR])],
+        [
+            lio_tree.Export(
+                IQN, 1, True, {0: "v0"}, ["0.0.0.0:3260"], [INITIATOR], windows={INITIATOR: lio_tree.Window(128, 68)}
+            )
+        ],
         {"v0", "f", IQN},
     )
     assert lio_tree.differences(seen.saved, seen.lio) == []
