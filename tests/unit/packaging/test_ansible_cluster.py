@@ -29,11 +29,21 @@ def test_an_empty_cluster_lacks_all():
     assert shown[-5:] == [
         "resource v0-clone, which serves volume v0",
         "v0-clone prefers gateway1",
-        "resource v0-address: address 10.1.0.100/24 with volume v0",
-        "v0-address is where v0-clone is promoted",
-        "v0-address after v0-clone",
+        "resource v0-ip: address 10.1.0.100/24 with volume v0",
+        "v0-ip is where v0-clone is promoted",
+        "v0-ip after v0-clone",
     ]
     assert "property stonith-enabled: false" in shown
+    made = [" ".join(one.words) for one in cluster_plan.plan([V0], EMPTY % ("", ""))]
+    # As docs/operating/pair.md has it.
+    assert made == [
+        "property set stonith-enabled=false",
+        "resource create v0 ocf:iraid:volume volume=v0 meta migration-threshold=3 failure-timeout=10min promotable",
+        "constraint location v0-clone rule role=Promoted score=10 #uname eq gateway1",
+        "resource create v0-ip ocf:heartbeat:IPaddr2 ip=10.1.0.100 cidr_netmask=24",
+        "constraint colocation add v0-ip with Promoted v0-clone",
+        "constraint order promote v0-clone then start v0-ip",
+    ]
     assert not [text for text in texts([Volume("v0", "gateway1")], EMPTY % ("", "")) if "address" in text]
 
 
@@ -43,12 +53,20 @@ def test_a_resource_that_somebody_made_is_taken_by_what_it_does():
 
 
 def test_another_preference_replaces_ours_and_no_other():
-    score = cluster_plan.PREFERENCE
-    ours = f'<rsc_location id="a" rsc="mine" node="gateway1" score="{score}"/>'
-    others = '<rsc_location id="b" rsc="mine" node="gateway1" score="7"/><rsc_location id="c" rsc="x" node="gateway1" score="50"/>'
-    steps = cluster_plan.plan([Volume("v0", "gateway2")], EMPTY % (CLONE, ours + others))
-    words = [one.words for one in steps if one.words[0] == "constraint"]
-    assert words == [("constraint", "delete", "a"), ("constraint", "location", "mine", "prefers", f"gateway2={score}")]
+    def rule(name, resource="mine", score="10", role="Promoted"):
+        return (
+            f'<rsc_location id="{name}" rsc="{resource}"><rule id="{name}-r" role="{role}" score="{score}">'
+            f'<expression id="{name}-e" attribute="#uname" operation="eq" value="gateway1"/></rule></rsc_location>'
+        )
+
+    others = rule("b", score="7") + rule("c", "x") + rule("d", role="Started")
+    others += '<rsc_location id="e" rsc="mine" node="gateway1" score="10"/>'
+    steps = cluster_plan.plan([Volume("v0", "gateway2")], EMPTY % (CLONE, rule("a") + others))
+    words = [" ".join(one.words) for one in steps if one.words[0] == "constraint"]
+    assert words == [
+        "constraint delete a",
+        "constraint location mine rule role=Promoted score=10 #uname eq gateway2",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -57,8 +75,8 @@ def test_another_preference_replaces_ours_and_no_other():
         (PRIMITIVE % ("old", "o", "o"), ["old", "no promotable clone", "pcs resource delete old"]),
         ('<primitive id="v0" class="ocf" provider="heartbeat" type="Dummy"/>', ["v0", "not volume v0"]),
         (
-            CLONE + '<primitive id="v0-address" class="ocf" provider="heartbeat" type="Dummy"/>',
-            ["v0-address is no address"],
+            CLONE + '<primitive id="v0-ip" class="ocf" provider="heartbeat" type="Dummy"/>',
+            ["v0-ip is no address"],
         ),
     ],
 )
@@ -90,7 +108,7 @@ nodelist {
     }
 }
 """
-NODES = [{"name": "gateway1", "address": "10.2.0.1"}, {"name": "gateway2", "address": "10.2.0.2"}]
+NODES = [{"name": f"gateway{number}", "addresses": [f"10.2.0.{number}", f"10.1.0.{number}"]} for number in (1, 2)]
 
 
 def test_a_cluster_is_known_by_its_name_and_nodes():
@@ -129,9 +147,10 @@ def test_a_cluster_is_formed_once_and_no_secret_is_an_argument(tools):
     assert node(tools, "form")["changed"] is True
     said = log.read_text().splitlines()
     assert said[0] == "chpasswd : hacluster:wolf-howls-42"
-    nodes = "gateway1 addr=10.2.0.1 gateway2 addr=10.2.0.2"
-    assert said[1] == f"pcs host auth {nodes} -u hacluster: wolf-howls-42"
-    assert said[2] == f"pcs cluster setup iraid {nodes} --force: "
+    known = "gateway1 addr=10.2.0.1 gateway2 addr=10.2.0.2"
+    assert said[1] == f"pcs host auth {known} -u hacluster: wolf-howls-42"
+    nodes = "gateway1 addr=10.2.0.1 addr=10.1.0.1 gateway2 addr=10.2.0.2 addr=10.1.0.2"
+    assert said[2] == f"pcs cluster setup iraid {nodes} --start --enable --wait=120 --force: "
     assert not any("wolf" in line.split(": ")[0] for line in said)
     for step in ("password", "form"):
         assert node(tools, step, FORMED, password=None)["changed"] is False
@@ -182,7 +201,7 @@ def test_what_pcs_makes_of_it_is_what_was_wanted(cluster):
     assert moved["changes"] == [
         "v0-clone no longer prefers gateway1",
         "v0-clone prefers gateway2",
-        "address 10.1.0.101/24 of v0-address",
+        "address 10.1.0.101/24 of v0-ip",
     ]
     assert resources(cluster, preferred="gateway2", address="10.1.0.101/24")["changed"] is False
 

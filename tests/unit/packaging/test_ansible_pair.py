@@ -150,14 +150,17 @@ def test_names_and_addresses_are_compared_as_they_are_used():
     assert len(problems) == 2 and "initiator" in problems[0] and "10.1.0.1:3260" in problems[1]
 
 
-def test_both_may_listen_on_the_address_that_moves():
-    def listening(number):
-        portals = [f"10.1.0.{number}:3260", "10.1.0.100:3260"]
-        return volume(number, address="10.1.0.100/24", export=volume()["export"] | {"portals": portals})
-
-    assert pair_plan.pair_problems(PAIR, ONE, told(listening(1), listening(2))) == []
-    without = [one | {"address": "10.1.0.101/24"} for one in (listening(1), listening(2))]
-    assert "10.1.0.100:3260 on both" in pair_plan.pair_problems(PAIR, ONE, told(*without))[0]
+def test_a_volume_whose_address_moves_has_no_alua_and_one_portal():
+    export = volume()["export"]
+    for portals in (["0.0.0.0:3260"], []):
+        one = volume(address="10.1.0.100/24", export=export | {"portals": portals})
+        two = one | {"initiator": volume(2)["initiator"]}
+        assert filters.gateway_problems(given([one])) == pair_plan.pair_problems(PAIR, ONE, told(one, two)) == []
+        (shown,) = filters.volume_arguments([one], "/etc/iraid", [], [], [], False, PAIR, TWO)
+        assert shown["export"]["pair"] is None
+    shared = export | {"portals": ["0.0.0.0:3260"]}
+    problems = pair_plan.pair_problems(PAIR, ONE, told(volume(1, export=shared), volume(2, export=shared)))
+    assert "0.0.0.0:3260 on both" in problems[0]
 
 
 def test_hosts_that_failed_are_not_asked():

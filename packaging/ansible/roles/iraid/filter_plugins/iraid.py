@@ -115,7 +115,7 @@ def _check_in_pair(where, volume, pair, problems):
             "example from a variable of the host"
         )
     export = volume.get("export")
-    if export and export.get("state") != "absent" and not export.get("portals"):
+    if export and export.get("state") != "absent" and not export.get("portals") and not volume.get("address"):
         problems.append(
             f"{where}.export.portals: there are none: in a pair each gateway listens on addresses of its own; name them, for "
             "example from a variable of the host"
@@ -306,7 +306,8 @@ def volume_arguments(
         shown["settings"] = dict(volume.get("settings") or {}) | lines
         export["chap_file"] = export_path(config_dir, volume["name"]) if export.pop("chap", None) else None
         export["discovery_chap_file"] = discovery_path(config_dir) if discovery_chap else None
-        export["pair"] = pair_plan.number(here, pair) if pair else None
+        # What follows an address is one target port group wherever it is: initiators keep the group's number.
+        export["pair"] = pair_plan.number(here, pair) if pair and not volume.get("address") else None
         wanted = bool(volume.get("export")) and volume.get("state", "started") == "started"
         gone = volume.get("state") == "absent" or export.get("state") == "absent"
         shown["export"] = export

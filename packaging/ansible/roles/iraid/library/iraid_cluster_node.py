@@ -23,9 +23,10 @@ options:
         description: Name of the node.
         type: str
         required: true
-      address:
-        description: Address by which the nodes reach each other.
-        type: str
+      addresses:
+        description: Addresses by which the nodes reach each other, one in each network.
+        type: list
+        elements: str
         required: true
   step:
     description:
@@ -48,8 +49,8 @@ EXAMPLES = r"""
   iraid_cluster_node:
     cluster: iraid
     nodes:
-      - {name: gateway1, address: 10.2.0.1}
-      - {name: gateway2, address: 10.2.0.2}
+      - {name: gateway1, addresses: [10.9.0.1, 10.1.0.1]}
+      - {name: gateway2, addresses: [10.9.0.2, 10.1.0.2]}
     step: form
     password: "{{ vault_cluster_password }}"
 """
@@ -74,7 +75,10 @@ ARGUMENTS = {
         "type": "list",
         "elements": "dict",
         "required": True,
-        "options": {"name": {"type": "str", "required": True}, "address": {"type": "str", "required": True}},
+        "options": {
+            "name": {"type": "str", "required": True},
+            "addresses": {"type": "list", "elements": "str", "required": True},
+        },
     },
     "step": {"type": "str", "choices": ["password", "form"], "required": True},
     "password": {"type": "str", "no_log": True},
@@ -87,18 +91,14 @@ def steps_of(given):
     """(text, words, what is typed to it) of each."""
     if given["step"] == "password":
         return [(f"password of user {USER}", ["chpasswd"], f"{USER}:{given['password']}\n")]
-    nodes = [word for node in given["nodes"] for word in (node["name"], f"addr={node['address']}")]
+    known = [word for node in given["nodes"] for word in (node["name"], f"addr={node['addresses'][0]}")]
+    nodes = [word for node in given["nodes"] for word in (node["name"], *(f"addr={one}" for one in node["addresses"]))]
     names = " and ".join(node["name"] for node in given["nodes"])
+    # By force over the file that the package brings: another cluster was refused before.
+    setup = ["pcs", "cluster", "setup", given["cluster"], *nodes, "--start", "--enable", "--wait=120", "--force"]
     return [
-        (f"authentication of {names}", ["pcs", "host", "auth", *nodes, "-u", USER], f"{given['password']}\n"),
-        # By force over the file that the package brings: another cluster was refused before.
-        (
-            f"cluster {given['cluster']} of {names}",
-            ["pcs", "cluster", "setup", given["cluster"], *nodes, "--force"],
-            None,
-        ),
-        ("cluster started at boot", ["pcs", "cluster", "enable", "--all"], None),
-        ("cluster started", ["pcs", "cluster", "start", "--all", "--wait=120"], None),
+        (f"authentication of {names}", ["pcs", "host", "auth", *known, "-u", USER], f"{given['password']}\n"),
+        (f"cluster {given['cluster']} of {names}", setup, None),
     ]
 
 

@@ -5,8 +5,8 @@ and of corosync.conf.
                         |
                         `-> the module runs them on a copy of the CIB, and pushes the difference at once
 
-    v0-clone      promotable ocf:iraid:volume: promoted on the gateway that serves the volume, on standby on the other
-    v0-address    IPaddr2, where v0-clone is promoted, and not before
+    v0-clone    promotable ocf:iraid:volume: promoted on the gateway that serves the volume, on standby on the other
+    v0-ip       IPaddr2, where v0-clone is promoted, and not before
 
 The same as docs/operating/pair.md has it.  What is there stays as it is where it does not contradict; nothing is removed
 but a preference of ours for the other gateway.  Of the standard library only.
@@ -17,8 +17,10 @@ from dataclasses import dataclass
 
 # The members fence: a gateway that takes over locks the other one out, so nothing has to be switched off for the data.
 PROPERTIES = {"stonith-enabled": "false"}
-# Less than the 100 that the agent counts for each member that a gateway reaches.
-PREFERENCE = 50
+PROMOTED = ("Promoted", "Master")  # the second one before Pacemaker 2.1
+META = ("migration-threshold=3", "failure-timeout=10min")
+# Less than the agent's score for the gateway that has the volume: a preference decides where it begins, and moves nothing.
+PREFERENCE = 10
 
 
 class Refused(Exception):
@@ -67,7 +69,16 @@ def _plan_volume(volume, root):
         steps.append(
             step(
                 f"resource {clone}, which serves volume {volume.name}",
-                *("resource", "create", volume.name, "ocf:iraid:volume", f"volume={volume.name}", "promotable"),
+                *(
+                    "resource",
+                    "create",
+                    volume.name,
+                    "ocf:iraid:volume",
+                    f"volume={volume.name}",
+                    "meta",
+                    *META,
+                    "promotable",
+                ),
             )
         )
     steps += _plan_preference(volume, clone, root)
@@ -102,25 +113,30 @@ def _clone_of(volume, root):
 def _plan_preference(volume, clone, root):
     steps, there = [], False
     for constraint in root.iterfind(".//constraints/rsc_location"):
-        node = constraint.get("node")
-        if constraint.get("rsc") != clone or node is None or constraint.get("score") != str(PREFERENCE):
-            continue
+        node = _preferred_by(constraint) if constraint.get("rsc") == clone else None
         if node == volume.preferred:
             there = True
-        else:
+        elif node is not None:
             steps.append(step(f"{clone} no longer prefers {node}", "constraint", "delete", constraint.get("id")))
     if not there:
-        steps.append(
-            step(
-                f"{clone} prefers {volume.preferred}",
-                *("constraint", "location", clone, "prefers", f"{volume.preferred}={PREFERENCE}"),
-            )
-        )
+        rule = ("rule", "role=Promoted", f"score={PREFERENCE}", "#uname", "eq", volume.preferred)
+        steps.append(step(f"{clone} prefers {volume.preferred}", "constraint", "location", clone, *rule))
     return steps
 
 
+def _preferred_by(constraint):
+    """The node that a constraint of our shape prefers for the promoted role; None if it is another one."""
+    rules = constraint.findall("rule")
+    if len(rules) != 1 or rules[0].get("score") != str(PREFERENCE) or rules[0].get("role") not in PROMOTED:
+        return None
+    terms = list(rules[0])
+    if len(terms) != 1 or (terms[0].get("attribute"), terms[0].get("operation")) != ("#uname", "eq"):
+        return None
+    return terms[0].get("value")
+
+
 def _plan_address(volume, clone, root):
-    name = f"{volume.name}-address"
+    name = f"{volume.name}-ip"
     wanted = {"ip": volume.address, "cidr_netmask": str(volume.prefix)}
     there = _by_id(root, name)
     if there is None:
@@ -133,9 +149,6 @@ def _plan_address(volume, clone, root):
                     name,
                     "ocf:heartbeat:IPaddr2",
                     *_words(wanted),
-                    "op",
-                    "monitor",
-                    "interval=10s",
                 ),
             )
         ]
@@ -156,7 +169,7 @@ def _plan_address(volume, clone, root):
         steps.append(
             step(
                 f"{name} is where {clone} is promoted",
-                *("constraint", "colocation", "add", name, "with", "Promoted", clone, "INFINITY"),
+                *("constraint", "colocation", "add", name, "with", "Promoted", clone),
             )
         )
     if not any(_is_order(one, clone, name) for one in root.iterfind(".//constraints/rsc_order")):
@@ -167,7 +180,7 @@ def _plan_address(volume, clone, root):
 def _is_colocation(one, name, clone):
     return (
         (one.get("rsc"), one.get("with-rsc")) == (name, clone)
-        and one.get("with-rsc-role") in ("Promoted", "Master")
+        and one.get("with-rsc-role") in PROMOTED
         and one.get("score") == "INFINITY"
     )
 
@@ -182,7 +195,7 @@ def _is_order(one, clone, name):
 @dataclass(frozen=True)
 class Corosync:
     name: str
-    nodes: dict  # address by name
+    nodes: dict  # first address by name
 
 
 def corosync_of(text):

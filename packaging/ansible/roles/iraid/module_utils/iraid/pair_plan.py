@@ -86,7 +86,8 @@ def _volume_problems(pair, first, second):
                 f"{where}.initiator: '{one['initiator']}' on both gateways: targets tell gateways apart by it; give each "
                 "its own (host_vars)"
             )
-        shared = {portal for portal in _portals(one) & _portals(two) if not _moves(portal, one)}
+        # Those of a volume whose address moves are not told apart by initiators.
+        shared = set() if one.get("address") else _portals(one) & _portals(two)
         problems += [
             f"{where}.export.portals: {portal} on both gateways: each listens on its own address (host_vars)"
             for portal in sorted(shared)
@@ -96,11 +97,6 @@ def _volume_problems(pair, first, second):
 
 def _portals(volume):
     return {str(one) for one in (volume.get("export") or {}).get("portals") or ()}
-
-
-def _moves(portal, volume):
-    """Whether it is on the address that moves with the volume."""
-    return portal.rpartition(":")[0].strip("[]") == str(volume.get("address") or "").partition("/")[0]
 
 
 def _differences(where, pair, one, two):
