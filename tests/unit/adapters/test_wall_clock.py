@@ -24,6 +24,7 @@ KNOWN = {
     "adapters/base/reactor.c": (2, "realtime_ms() itself"),
     "adapters/base/reactor.h": (1, "its declaration"),
     "adapters/device/member_format.c": (1, "created_s of a spare's superblock, which is shown only"),
+    "adapters/drivers/offline.c": (1, "since when a volume is on standby, which is shown only"),
     "adapters/rpc/create.c": (1, "created_s of a volume's superblocks, which is shown only"),
     "adapters/rpc/stats.c": (1, "time_ms of the figures, which is shown only"),
     "adapters/volume/driver.c": (1, "started_ms of the figures, which is shown only"),

@@ -29,6 +29,7 @@ NO_PROGRAMS = {
     "edit",
     "file",
     "import",
+    "node",
     "open",
     "red",
     "time",
@@ -43,7 +44,17 @@ IN_SHELL = re.compile(
 )
 CASE_PATTERNS = re.compile(r"^\s*[\w*.-]+(?:\s*\|\s*[\w*.-]+)*\)", re.MULTILINE)
 NO_SOURCE = {"scripts/deps"}  # a list of packages
-DOES_WITHOUT = {("python/iraid/watch/support.py", "rpm")}  # what is not there is left out of the archive
+ROLE = "packaging/ansible/roles/iraid"
+DOES_WITHOUT = {
+    ("python/iraid/watch/support.py", "rpm"),  # what is not there is left out of the archive
+    ("tests/docs/pair_stage.py", "ssh"),  # it makes them
+    ("tests/lab/ansible_pair_inside.py", "ansible-playbook"),  # whoever begins it asks
+    ("packaging/ocf/volume", "crm_attribute"),  # Pacemaker runs it
+    # The role installs it on the gateways.
+    (f"{ROLE}/library/iraid_cluster.py", "pcs"),
+    (f"{ROLE}/library/iraid_cluster_node.py", "pcs"),
+    (f"{ROLE}/module_utils/iraid/cib.py", "cibadmin"),
+}
 
 
 def sources() -> list[Path]:
