@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -175,11 +174,6 @@ def use_chap(secrets: Path) -> None:
     )
 
 
-def multipath_configuration() -> str:
-    text = (ROOT / "docs/operating/deploy.md").read_text()
-    return re.search(r"^```\n(# /etc/multipath\.conf\n.*?)^```", text, re.DOTALL | re.MULTILINE)[1]
-
-
 def test_the_deployment_guide_leads_from_volume_to_initiator(running_gateway, members, nothing_left, type_block):
     made = lab_blocks("docs/operating/deploy.md", "6. Make a volume", "7. Export it")
     said = "".join(type_block(block) for block in made)
@@ -200,11 +194,12 @@ def test_the_deployment_guide_leads_from_volume_to_initiator(running_gateway, me
         "--chap-file",
         "/etc/iraid/secrets/clients",
     )
-    configuration = Path("/etc/multipath.conf")
-    configuration.write_text(multipath_configuration())
+    configuration = Path("/etc/multipath/conf.d/iraid.conf")
+    configuration.parent.mkdir(parents=True, exist_ok=True)
+    configuration.write_text((ROOT / "config/multipath/iraid.conf").read_text())
     try:
         said = "".join(type_block(block) for block in lab_blocks("docs/operating/deploy.md", "8. Initiators"))
-        assert "P-iRAID volume" in said and "multibus" in said
+        assert "P-iRAID volume" in said and "group_by_prio" in said
     finally:
         configuration.unlink()
         Path("/etc/iscsi/iscsid.conf").write_text(before)
