@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from pathlib import Path
 
 import pytest
 from disk_bytes import get, put
 
 from iraid_dev.stack.gateway import attempt_iraid, iraid
+from iraid_dev.stack.private_gateway import Gateway as PrivateGateway
 from iraid_dev.stack.tools import attempt, run, wait_for
 
 SAVED = Path("/etc/rtslib-fb-target/saveconfig.json")
@@ -161,6 +163,46 @@ def test_initiators_are_told_who_serves_a_volume_and_of_each_change_once(gateway
     gateway.runner.start()
     wait_for(lambda: raw(disk, TEST_UNIT_READY)[0] == 0, "the LUN to be back")
     assert states(volume.name) == (OPTIMIZED, STANDBY)
+
+
+@pytest.mark.timeout(600)
+def test_a_gateway_that_is_fenced_off_sends_initiators_away(gateway, farm, memory_folder):
+    """The other one is of this kernel, too, but has no LUN."""
+    volume = gateway.create(5, farm(3, size_bytes=64 << 20).members())
+    volume.export("--pair", "1")
+    disk = volume.login().path
+    attempt("sg_turs", disk)
+    attempt("sg_turs", disk)
+    other = PrivateGateway(memory_folder / "other", memory_folder / "sockets")
+    try:
+        other.machine = other.folder / "machine-id"
+        other.machine.write_text("5b1c6a3f0d2e4c7f9a8b7c6d5e4f3a2b\n")
+        lines = Path(f"/etc/iraid/volumes/{volume.name}.conf").read_text().splitlines(keepends=True)
+        (other.config / "volumes").mkdir(mode=0o700)
+        (other.config / f"volumes/{volume.name}.conf").write_text(
+            "".join(line for line in lines if not line.startswith("initiator"))
+        )
+        other.start()
+        other.must("standby", volume.name)
+        other.must("activate", volume.name, "--take-over", seconds=120)
+
+        def is_fenced() -> bool:
+            raw(disk, READ_10, "-r", "4096")  # it finds out by what it asks of the members
+            return states(volume.name) == (STANDBY, OPTIMIZED)
+
+        wait_for(is_fenced, "the paths to be those of the other gateway")
+        attempt("sg_turs", disk)  # hears of it, if the read did not
+        is_refused(disk)
+        assert reported(disk) == {1: "standby", 2: "active/optimized"}
+        wait_for(lambda: volume.status()["role"] == "standby", "it to be on standby")
+        other.must("standby", volume.name)
+    finally:
+        other.stop()
+        shutil.rmtree(other.folder), shutil.rmtree(other.sockets)
+    assert states(volume.name) == (STANDBY, OPTIMIZED)
+    iraid("activate", volume.name)
+    assert states(volume.name) == (OPTIMIZED, STANDBY)
+    hear_of_the_change_once(disk)
 
 
 @pytest.mark.timeout(600)
