@@ -88,6 +88,7 @@ class Seen:
     fault: str
     path: str
     stall_seconds: float = 0.0
+    promote_ms: int = 0  # of the new gateway: from the order to the first answer
     errors: list[str] = field(default_factory=list)
     writes: int = 0
     checked: int = 0
@@ -281,9 +282,17 @@ class Pair:
     def step(self, name: str) -> None:
         self.seen.steps.append((name, round(self.seconds(), 2)))
 
+    def note_promotion(self) -> None:
+        """As the active gateway's own events have it."""
+        events = json.loads(self.active.iraid("events", VOLUME, "--json").good().output)["events"]
+        activated = max(number for number, event in enumerate(events) if event["kind"] == "activated")
+        assembled = next(event for event in events[activated:] if event["kind"] == "assembled")
+        self.seen.promote_ms = assembled["time_ms"] - events[activated]["time_ms"]
+
     def end_writing(self) -> Seen:
         """And what there is to see, when the media are as the volume wants them."""
         assert self._writer is not None
+        self.note_promotion()
         self.initiator.run(f"touch /root/end{self._runs}").good()
         wrote = json.loads(self._writer.wait(180.0).good().output.splitlines()[-1])
         seen = self.seen

@@ -171,6 +171,7 @@ def many(pair: Pair, count: int) -> list[Seen]:
             name = names[number % len(names)]
             pair.fault(f"{number + 1}: {name}")
             fail_over(pair, FAILURES[name])
+            pair.note_promotion()
             rows.append(pair.seen)
             print(json.dumps(dataclasses.asdict(pair.seen)), flush=True)
         pair.wait_resynced()
@@ -181,13 +182,13 @@ def many(pair: Pair, count: int) -> list[Seen]:
 
 def table(rows: list[Seen]) -> str:
     lines = [
-        "| fault | initiator | longest stall | errors | blocks checked, wrong | late writes, reads | steps, seconds |",
-        "|---|---|---:|---:|---:|---:|---|",
+        "| fault | initiator | longest stall | of it iraid | errors | slots checked, wrong | late writes, reads | steps, seconds |",
+        "|---|---|---:|---:|---:|---:|---:|---|",
     ]
     for seen in rows:
         steps = ", ".join(f"{what} {when:.1f}" for what, when in seen.steps)
         lines.append(
-            f"| {seen.fault} | {seen.path} | {seen.stall_seconds:.1f} s | {len(seen.errors)} | {seen.checked}, "
+            f"| {seen.fault} | {seen.path} | {seen.stall_seconds:.1f} s | {seen.promote_ms} ms | {len(seen.errors)} | {seen.checked}, "
             f"{len(seen.lost) + seen.wrong_rows} | {seen.late_writes}, {seen.late_reads} | {steps} |"
         )
     return "\n".join(lines)
