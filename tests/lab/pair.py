@@ -184,6 +184,7 @@ class Pair:
         self.a.iraid("create", VOLUME, "--level", "5", "--wait", *self.spy.members()).good()
         configuration = self.a.machine.run("tar -C /etc/iraid -c . | base64").good().output
         self.b.machine.run("base64 -d | tar -C /etc/iraid -x", given=configuration).good()
+        self.b.machine.run(f"sed -i /^initiator/d /etc/iraid/volumes/{VOLUME}.conf").good()
         self.b.iraid("standby", VOLUME).good()
         self.a.export()
         self.move(self.b)
@@ -226,9 +227,11 @@ class Pair:
         self._activate(to)
 
     def take_over(self, to: Gateway, reaches_other: bool = False) -> None:
-        """reaches_other: what is told to the one whose turn is over comes there."""
+        """reaches_other: what is told to the one whose turn is over comes there; it may not be able to do it."""
         if reaches_other:
             self._leave(self.other(to))
+            self.other(to).iraid("standby", VOLUME, seconds=30.0)
+            self.step(f"{self.other(to).machine.name} told")
         self._activate(to, "--take-over")
 
     def _leave(self, gateway: Gateway) -> None:
@@ -306,6 +309,7 @@ class Pair:
                 seen.late_writes += late.is_write
                 seen.late_reads += not late.is_write
                 seen.steps.append((f"LATE {gateway.machine.name} {late}", 0.0))
+        self.seen = Seen("", self.path)
         return seen
 
     def wait_resynced(self) -> None:
