@@ -35,6 +35,7 @@ ELSEWHERE = {
     "growpart": "cloud-guest-utils",
     "ethtool": "ethtool",
     "multipathd": "multipath-tools",
+    "pcs": "pcs",
     "bpftrace": "bpftrace",
     "perf": "linux-perf",
     "ansible-playbook": "ansible-core",

@@ -49,11 +49,14 @@ DOES_WITHOUT = {
     ("python/iraid/watch/support.py", "rpm"),  # what is not there is left out of the archive
     ("tests/docs/pair_stage.py", "ssh"),  # it makes them
     ("tests/lab/ansible_pair_inside.py", "ansible-playbook"),  # whoever begins it asks
-    ("packaging/ocf/volume", "crm_attribute"),  # Pacemaker runs it
     # The role installs it on the gateways.
     (f"{ROLE}/library/iraid_cluster.py", "pcs"),
     (f"{ROLE}/library/iraid_cluster_node.py", "pcs"),
     (f"{ROLE}/module_utils/iraid/cib.py", "cibadmin"),
+    *(  # test_pacemaker.py asks for them
+        ("tests/integration/pacemaker_pair.py", word)
+        for word in ("corosync", "corosync-cfgtool", "crm_mon", "crm_node", "crm_resource", "pacemakerd", "pcs")
+    ),
 }
 
 
