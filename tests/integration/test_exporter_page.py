@@ -214,7 +214,7 @@ def test_the_page_follows_a_volume_degraded_filled_again_and_gone(
             one.served.kill()
             page_.wait_for_text("The handler does not answer", "#verdict")
             said = page_.text("#verdict")
-            assert "Remedy: " in said and "as of" in said
+            assert "Remedy: " in said and "The data below is from" in said
             assert one.farm.member(0) in page_.text("article")
             page_.picture("handler gone")
 
@@ -229,7 +229,7 @@ def test_without_an_exporter_the_page_says_so_and_goes_on_when_it_is_back(
         opened.wait_for_text("The volume is ok", "#verdict")
         exporter._process.stop()
         opened.wait_for_text("The exporter does not answer", "#verdict")
-        assert "as of" in opened.text("#verdict")
+        assert "The data below is from" in opened.text("#verdict")
         # On the same port: the page knows no other.
         words = exporter._process.words
         words[words.index("--port") + 1] = exporter.address.rsplit(":")[-1]

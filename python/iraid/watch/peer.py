@@ -509,6 +509,9 @@ def _exports_compared(pair: Pair) -> Iterator[Finding]:
             yield from _one_export(pair, here[0], there[0])
 
 
+_ANY_ADDRESS = ("0.0.0.0:", "[::]:", "[::0]:")  # each listens at its own
+
+
 def _listed(names: list[str]) -> str:
     return ", ".join(sorted(names)) or "none"
 
@@ -535,7 +538,7 @@ def _one_export(pair: Pair, here: Export, there: Export) -> Iterator[Finding]:
         yield pair.differ(
             "warning", f"{what}: bytes of the LUN", here.size_bytes, there.size_bytes, f"iraid grow {name}"
         )
-    same = sorted(set(here.portals) & set(there.portals))
+    same = sorted(one for one in set(here.portals) & set(there.portals) if not one.startswith(_ANY_ADDRESS))
     if same:
         yield pair.differ(
             "warning", f"{what}: both listen at the same portal", ", ".join(same), ", ".join(same), "ip addr", *again

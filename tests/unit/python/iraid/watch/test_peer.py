@@ -212,6 +212,12 @@ def test_a_volume_on_one_gateway_only_is_noted_and_none_on_both_is_no_pair(two):
     assert "no pair" in next(one.text for one in findings(two) if one.grade == "bad")
 
 
+def test_each_may_listen_at_all_of_its_own_addresses(two):
+    change(two, export__portals=["0.0.0.0:3260"])
+    two.here.exports[0].portals = ["0.0.0.0:3260"]
+    assert findings(two) == []
+
+
 def test_the_order_of_members_and_portals_says_nothing(two):
     change(
         two,
