@@ -184,6 +184,7 @@ class Pair:
         self.a.iraid("create", VOLUME, "--level", "5", "--wait", *self.spy.members()).good()
         configuration = self.a.machine.run("tar -C /etc/iraid -c . | base64").good().output
         self.b.machine.run("base64 -d | tar -C /etc/iraid -x", given=configuration).good()
+        # LIO tells gateways apart by their initiator names alone: b has one of its own.
         self.b.machine.run(f"sed -i /^initiator/d /etc/iraid/volumes/{VOLUME}.conf").good()
         self.b.iraid("standby", VOLUME).good()
         self.a.export()

@@ -9,6 +9,7 @@ import os
 import shutil
 from pathlib import Path
 
+import pair_doctor
 import pytest
 from pair_faults import FAULTS
 from test_lab import ROOT, lab
@@ -50,3 +51,15 @@ def test_a_volume_moves_and_outlives_its_gateway_s_kernel(tmp_path):
 @pytest.mark.parametrize("path", ["multipath", "address"])
 def test_no_fault_of_the_table_reaches_the_initiator(tmp_path, path):
     suffers(tmp_path / "state", path, *FAULTS)
+
+
+@pytest.mark.timeout(SET_UP_SECONDS + FAULT_SECONDS + 60)
+def test_doctor_compares_the_two_with_lio(tmp_path):
+    seconds = SET_UP_SECONDS + FAULT_SECONDS
+    done = lab(
+        *("--machines", "a,b,i", "--state", tmp_path / "state", "--timeout", str(seconds), "--"),
+        ROOT / "tests/lab/pair_doctor.py",
+        timeout=seconds + 60,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.split()[-4:] == [step.__name__ for step in pair_doctor.STEPS], done.stdout
