@@ -50,6 +50,8 @@ devices {
 }
 """
 
+pytestmark = pytest.mark.timeout(1700)
+
 
 @pytest.fixture
 def machines() -> Machines:
@@ -188,7 +190,6 @@ def test_a_pair_is_made_moved_and_upgraded_under_an_initiator(
     # Another initiator, without a move.
     volume["export"]["initiators"].append(f"{INITIATOR}-j")
     assert play("main") == 2
-    assert play("main") == 0
 
     assert play("move", iraid_move_to="b") == 2
     assert controller.roles() == ["standby", "active"]
