@@ -65,6 +65,12 @@ def test_a_volume_that_is_not_there_is_made_and_waited_for():
     ]
 
 
+def test_a_volume_that_is_known_to_be_somewhere_is_not_made():
+    for more in ({}, {"overwrite": True}, {"confirm_overwrite": True}):
+        assert "not made anew" in refusal(wanted(create=False, **more), None)
+    assert commands(wanted(create=False), status(A, B, C)) == []
+
+
 def test_a_new_volume_has_its_digests_before_anybody_uses_it():
     want = wanted(header_digest="required", data_digest="preferred", log="off")
     assert commands(want, None)[1:] == [

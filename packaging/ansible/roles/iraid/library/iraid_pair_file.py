@@ -116,7 +116,7 @@ def check_faults(iraid, path, text):
         )
 
 
-def replace(iraid, name, path, text):
+def replace(name, path, text):
     path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
     with conf_file.locked(conf_file.VOLUMES_LOCK):
         check_same(name, path, content(path), text)
@@ -146,14 +146,13 @@ def run(module):
     if not given["text"]:
         raise ValueError(f"volume {name}: text is missing: give that of the other gateway's file")
     after = made_of(given)
-    check_same(name, path, before, after)
     iraid = Iraid(module, given["command"])
     if iraid.program is None:
         raise Absent
     status = check_idle(iraid, name)
     if after != before:
         check_faults(iraid, path, after)
-        replace(iraid, name, path, after)
+        replace(name, path, after)
     runs = status is not None and status.get("role") is not None and status["state"] not in ("stopped", "stopping")
     begin = given["standby"] and not runs
     if begin:

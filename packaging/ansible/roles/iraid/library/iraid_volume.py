@@ -19,6 +19,10 @@ options:
     type: str
     choices: [started, stopped, absent]
     default: started
+  create:
+    description: C(false) refuses to make the volume, because it is known that there is one.
+    type: bool
+    default: true
   level:
     description: 0, 1, 5, 6 or 10; at creation.
     type: int
@@ -140,6 +144,7 @@ from ansible.module_utils.iraid.names import size
 ARGUMENTS = {
     "name": {"type": "str", "required": True},
     "state": {"type": "str", "choices": ["started", "stopped", "absent"], "default": "started"},
+    "create": {"type": "bool", "default": True},
     "level": {"type": "int", "choices": [0, 1, 5, 6, 10]},
     "members": {"type": "list", "elements": "str", "default": []},
     "spares": {"type": "list", "elements": "str", "default": []},
@@ -176,6 +181,7 @@ def wanted(given):
     return volume_plan.Wanted(
         name=given["name"],
         state=given["state"],
+        create=given["create"],
         level=given["level"],
         members=tuple(given["members"]),
         spares=tuple(given["spares"]),

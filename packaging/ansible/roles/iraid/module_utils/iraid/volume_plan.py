@@ -23,6 +23,7 @@ class Refused(Exception):
 class Wanted:
     name: str
     state: str = "started"  # started, stopped, absent
+    create: bool = True
     level: int = None
     members: tuple = ()
     spares: tuple = ()
@@ -86,6 +87,11 @@ def plan_volume(want, have):
 
 
 def _plan_create(want, plan):
+    if not want.create:
+        raise Refused(
+            f"volume {want.name} was here a moment ago, or is on the other gateway, and this one does not know it now: it is "
+            f"not made anew; see what became of it (iraid list, iraid events {want.name}), and run this again"
+        )
     if want.level is None or not want.members:
         raise Refused(f"volume {want.name} does not exist, and can't be made without level and members: give both")
     options = []
