@@ -240,7 +240,8 @@ apply(struct fake_command *command)
 	case BACKEND_READ:
 		member->device->reads++;
 		if (member->device->conflicts_on_reads ||
-		    (member->device->reservations && is_barred(member)))
+		    (member->device->reservations && !member->device->shares_reads &&
+		     is_barred(member)))
 			return -EACCES;
 		return apply_read(command);
 	case BACKEND_ZERO:
@@ -579,6 +580,12 @@ reserve(struct fake_member *member)
 	member->may_take = false;
 }
 
+bool
+fake_member_is_fenced(const struct fake_member *session)
+{
+	return session->preempted || held_by_another(session);
+}
+
 /* --- the session --- */
 
 static void
@@ -628,7 +635,7 @@ report_opened(struct fake_member *member)
 			       member->device->holder == member->gateway) &&
 			      fake_random(member->random) % 3 != 0,
 		.reservation = member->device->reservations,
-		.taken = member->device->reservations,
+		.taken = member->device->reservations && !member->device->shares_reads,
 		.transfer_bytes_max = 1u << 20,
 		.zero_bytes_max = member->device->zeros_sent ? 0 : 1u << 20,
 	};

@@ -112,6 +112,8 @@ struct fake_member {
 	bool taken_told; /* a session has been told so */
 	/* a take-over leaves the other gateway's sessions as they are */
 	bool preempts_nothing;
+	/* its reservations bar only writes: no take-over proves anything of it */
+	bool shares_reads;
 	/* LOGICAL UNIT RESET does not keep late writes from landing */
 	bool fence_broken;
 	bool no_fua;
@@ -163,6 +165,9 @@ void fake_member_fence(struct fake_member *member);
  * other session is offered.
  */
 void fake_member_take(struct fake_member *member);
+
+/* Another gateway has the device, and has fenced this one's session off. */
+bool fake_member_is_fenced(const struct fake_member *session);
 
 /* What follows is about the device, and so about all sessions with it.
  *

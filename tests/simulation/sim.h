@@ -358,10 +358,12 @@ struct former {
 	uint64_t still_until_us, stood_from_us, stood_us;
 	uint64_t zeros_ended_us; /* as sim->zeros_ended_us */
 	uint64_t heals_us;	 /* its links do */
+	uint64_t others_heal_us; /* those of the one that took the volume over do */
+	uint32_t unreached;	 /* devices that one does not reach until then: bits */
+	uint64_t turn_us;	 /* when its turn began */
 	uint32_t ends_step;
 	/* by device, as it knew them when the other one was started */
 	int roles[SIM_SLOTS_MAX];
-	bool *rewritten;      /* by row: the other one wrote there */
 	uint8_t *void_writes; /* bits, by number: submitted when the other one ran */
 	uint32_t void_bytes;
 };
@@ -461,6 +463,7 @@ struct sim {
 	uint64_t epoch_asked;
 	int epoch_error; /* what that ends with */
 	uint64_t started_us;
+	uint64_t turn_us; /* when its turn began */
 	bool key_met; /* it failed, for a member had a dead gateway's reservation */
 	/* The gateway that died had all it was writing in the write log, and none has run since. */
 	bool logged;
@@ -591,6 +594,7 @@ void former_judge(struct sim *sim, struct sim_request *request, int result);
 void former_records(struct sim *sim, enum epoch_kind kind, uint64_t epoch);
 bool former_is_void(const struct sim *sim, uint32_t number);
 uint64_t former_sectors(const struct sim *sim); /* of the volume, as it knows it */
+bool former_unreached(const struct sim *sim, int m); /* by the gateway that runs */
 bool former_holds(const struct sim *sim);	/* the reservation of some device */
 void former_lets_go(struct sim *sim, int m);	/* a device that is added */
 /* what is called back is not of the gateway that runs */
@@ -638,6 +642,7 @@ void load_submit(struct sim *sim, uint64_t *random);
 void load_wide_write(struct sim *sim, uint64_t *random);
 void load_small_write(struct sim *sim, uint64_t *random); /* anywhere */
 void load_read(struct sim *sim, uint64_t *random);
+void load_read_of(struct sim *sim, int role, uint64_t *random); /* of its member's chunks */
 void load_flush(struct sim *sim);
 void load_sequential(struct sim *sim, uint64_t *random);
 void load_read_all(struct sim *sim);

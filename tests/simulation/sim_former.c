@@ -26,6 +26,7 @@
 /* and for the other to have it; where that takes longer, other things happen meanwhile */
 #define TAKEN_US (20ull * 1000000)
 #define STOPPED_US (300ull * 1000000)
+#define REST_US (3ull * 1000000)
 #define STREAM 0xF04E4000ull /* of random_stream(): not a step's */
 
 static uint64_t
@@ -116,6 +117,22 @@ heal(struct sim *sim)
 		former_session(sim, m)->away = false;
 }
 
+/* Members that the other one, which took the volume over, did not reach. */
+static void
+heal_others(struct sim *sim)
+{
+	sim->former.others_heal_us = UINT64_MAX;
+	sim->former.unreached = 0;
+	for (int m = 0; m < sim->slots; m++)
+		sim_session(sim, m)->away = false;
+}
+
+bool
+former_unreached(const struct sim *sim, int m)
+{
+	return (sim->former.unreached >> m) & 1;
+}
+
 /* As long as nobody else runs it decides who is out, and what is lost with that; it may be over
  * before the other one looks.
  */
@@ -137,20 +154,35 @@ look(struct sim *sim)
 	fault_update_excess(sim);
 }
 
+static void
+run(struct sim *sim, uint64_t at_us)
+{
+	struct former *former = &sim->former;
+
+	former->has_turn = true;
+	former->turn_us = at_us;
+	engine_run(former->engine, at_us / 1000);
+	former->has_turn = false;
+}
+
 void
 former_turn(struct sim *sim)
 {
 	struct former *former = &sim->former;
+	const uint64_t stood_from_us = former->stood_from_us;
 
+	if (now(sim) >= former->others_heal_us)
+		heal_others(sim);
 	if (former->engine == NULL || former->stopped || now(sim) < former->still_until_us)
 		return;
 	former->stood_us = former_stood_us(sim);
 	former->stood_from_us = 0;
 	if (now(sim) >= former->heals_us)
 		heal(sim);
-	former->has_turn = true;
-	engine_run(former->engine, now(sim) / 1000);
-	former->has_turn = false;
+	/* It stood still in the midst of a turn, when it had looked at the clock. */
+	if (stood_from_us != 0 && random_once_in(&sim->random, 2))
+		run(sim, stood_from_us);
+	run(sim, now(sim));
 	time_look(sim, true);
 	if (former->look)
 		look(sim);
@@ -160,25 +192,51 @@ uint64_t
 former_due_us(const struct sim *sim)
 {
 	const struct former *former = &sim->former;
-	uint64_t deadline;
+	uint64_t deadline, due_us;
 
 	if (former->engine == NULL || former->stopped)
-		return UINT64_MAX;
+		return former->others_heal_us;
 	if (now(sim) < former->still_until_us)
 		return former->still_until_us;
 	deadline = engine_deadline(former->engine);
-	return deadline == UINT64_MAX ? UINT64_MAX : deadline * 1000;
+	due_us = deadline == UINT64_MAX ? UINT64_MAX : deadline * 1000;
+	return due_us < former->others_heal_us ? due_us : former->others_heal_us;
+}
+
+/* A role whose member it reaches, or any: where it does not reach all, reads of others wait. */
+static int
+draw_reachable(struct sim *sim, uint64_t *random)
+{
+	int chosen = -1, count = 0;
+
+	for (int m = 0; m < sim->slots; m++)
+		if (sim->former.roles[m] >= 0 && !former_session(sim, m)->away &&
+		    fake_random(random) % (uint64_t)++count == 0)
+			chosen = sim->former.roles[m];
+	return chosen;
+}
+
+/* What it was asked before may wait for members that are silent. */
+static uint32_t
+depth_of(const struct sim *sim)
+{
+	return sim->former.lost ? 4 * sim->depth + 32 : sim->depth + 8;
 }
 
 static void
 load(struct sim *sim, bool sequential, uint64_t *random)
 {
-	if (sim->former.engine == NULL || sim->former.active_count >= sim->depth + 8)
+	int role;
+
+	if (sim->former.engine == NULL || sim->former.active_count >= depth_of(sim))
 		return;
+	role = draw_reachable(sim, random);
 	sim->former.asked = true;
-	if (sim->former.reads_only && random_once_in(random, 6))
+	if ((sim->former.reads_only || random_once_in(random, 4)) && random_once_in(random, 6))
 		load_flush(sim);
-	else if (sim->former.reads_only)
+	else if (role >= 0 && random_once_in(random, 4))
+		load_read_of(sim, role, random);
+	else if (sim->former.reads_only || random_once_in(random, 4))
 		load_read(sim, random);
 	else if (sequential)
 		load_sequential(sim, random);
@@ -224,9 +282,7 @@ former_submits(struct sim *sim, struct sim_request *request)
 	oracle_open_rows(sim, request);
 }
 
-/* Reads meet no conflict (Write Exclusive), so they are made of what the other one is just writing,
- * where it writes.
- */
+/* What either gateway had acknowledged before it came is the least it may return. */
 static void
 judge_read(struct sim *sim, const struct sim_request *request)
 {
@@ -234,8 +290,6 @@ judge_read(struct sim *sim, const struct sim_request *request)
 		const uint64_t sector = request->sector + i;
 		uint32_t floor = request->floor[i];
 
-		if (sim->former.rewritten[sim_sector_row(sim, sector)])
-			continue;
 		if (sim->floor[sector] < floor)
 			floor = sim->floor[sector];
 		oracle_sector(sim, sector, request->memory + i * PATTERN_SECTOR, floor,
@@ -260,20 +314,22 @@ former_judge(struct sim *sim, struct sim_request *request, int result)
 			 "dead: %s",
 			 sim_op_name(op), (unsigned long long)request->count,
 			 (unsigned long long)request->sector, strerror(-result));
+	if (op == REQUEST_READ && result == 0)
+		judge_read(sim, request);
+	/* The other one had waited for all that this one might still have answered. */
+	if (request->too_late &&
+	    (result == 0 || (op == REQUEST_COMPARE_WRITE && result == -EILSEQ)))
+		sim_fail(sim,
+			 "%s of %llu sectors at %llu was %s by a gateway that had lost the volume "
+			 "before it came",
+			 sim_op_name(op), (unsigned long long)request->count,
+			 (unsigned long long)request->sector,
+			 op == REQUEST_READ || result != 0 ? "answered" : "acknowledged");
 	if (result != 0) /* somebody takes its members */
 		return;
-	if (op == REQUEST_READ) {
-		judge_read(sim, request);
-	} else if (op == REQUEST_FLUSH) {
-		if (!request->too_late)
-			oracle_flushed(sim, request);
-	} else if (request->too_late) {
-		sim_fail(sim,
-			 "%s of %llu sectors at %llu was acknowledged by a gateway that had lost "
-			 "the volume",
-			 sim_op_name(op), (unsigned long long)request->count,
-			 (unsigned long long)request->sector);
-	} else {
+	if (op == REQUEST_FLUSH) {
+		oracle_flushed(sim, request);
+	} else if (op != REQUEST_READ) {
 		oracle_acknowledged(sim, request);
 	}
 }
@@ -299,29 +355,16 @@ former_records(struct sim *sim, enum epoch_kind kind, uint64_t epoch)
 	engine_epoch_recorded(former->engine, kind, epoch, 0);
 }
 
-static void
-note_rewritten(struct sim *sim, int role, uint64_t offset_bytes, uint32_t length_bytes)
-{
-	for (uint64_t at = offset_bytes - (offset_bytes - sim->data_offset) % sim->chunk_bytes;
-	     role >= 0 && at < offset_bytes + length_bytes; at += sim->chunk_bytes) {
-		const uint64_t row = sim_row_at(sim, role, at - sim->data_offset);
-
-		if (row < sim->rows_max)
-			sim->former.rewritten[row] = true;
-	}
-}
-
+/* Fenced off from a member, nothing of it lands there. */
 static void
 landed(void *owner, struct fake_member *session, uint64_t offset_bytes, uint32_t length_bytes)
 {
 	struct sim *sim = owner;
-	const int m = (int)(session->device - sim->members);
 
-	if (sim->former.engine == NULL || session != sim_session(sim, m) ||
-	    offset_bytes < sim->data_offset)
-		return;
-	note_rewritten(sim, sim->roles[m], offset_bytes, length_bytes);
-	note_rewritten(sim, sim->former.roles[m], offset_bytes, length_bytes);
+	if (fake_member_is_fenced(session))
+		sim_fail(sim, "gateway %u, fenced off from %s, has written %u bytes at %llu there",
+			 session->gateway, session->device->label, length_bytes,
+			 (unsigned long long)offset_bytes);
 }
 
 /* --- the end --- */
@@ -418,11 +461,26 @@ await_fence(struct sim *sim, uint64_t *random)
 		sim_fail(sim, "a gateway goes on although another one has the volume");
 }
 
+/* A target learns to bar reads, too: its sessions are opened anew. */
+static void
+end_sharing(struct sim *sim)
+{
+	for (int m = 0; m < sim->slots; m++) {
+		if (!sim->members[m].shares_reads)
+			continue;
+		sim->members[m].shares_reads = false;
+		fake_member_cut(&sim->members[m], true);
+		fault_trouble(sim, m, 500);
+	}
+}
+
 void
 former_end(struct sim *sim)
 {
 	uint64_t random = random_stream(sim->options.seed, STREAM + sim->step);
 
+	heal_others(sim);
+	end_sharing(sim);
 	if (sim->former.engine == NULL)
 		return;
 	heal(sim);
@@ -467,7 +525,6 @@ become_former(struct sim *sim)
 	former->still_until_us = sim->still_until_us;
 	former->stood_from_us = former->stood_us = 0;
 	memcpy(former->roles, sim->roles, sizeof(former->roles));
-	memset(former->rewritten, 0, sim->rows_max * sizeof(*former->rewritten));
 	for (struct sim_request *request = former->active; request != NULL;
 	     request = request->next) {
 		request->former = true;
@@ -484,32 +541,99 @@ become_former(struct sim *sim)
 	sim->side = !sim->side;
 }
 
+static void
+cut_off(struct sim *sim, int m, bool former, uint64_t lasts_us)
+{
+	sim_trace(sim, "%s is cut off from member %d for %llu us", former ? "it" : "the other one",
+		  m, (unsigned long long)lasts_us);
+	if (former)
+		fake_member_cut_session(former_session(sim, m), true);
+	else
+		sim->former.unreached |= 1u << m;
+	fault_trouble(sim, m, lasts_us);
+}
+
+/* Devices that the other one reaches: just enough members, or some. */
+static uint32_t
+draw_reached(const struct sim *sim, uint64_t *random)
+{
+	const uint64_t fewest = random_between(random, 1, 3);
+	int left = geometry_quorum(&sim->geometry, sim->out_roles);
+	uint32_t reached = 0;
+
+	if (random_once_in(random, 3)) {
+		for (int m = 0; m < sim->slots; m++)
+			reached |= (uint32_t)(fake_random(random) % 4 < fewest) << m;
+		return reached;
+	}
+	for (int tries = 0; left > 0 && tries < 1000; tries++) {
+		const int m = sim->holder[fake_random(random) % (uint64_t)sim->count];
+
+		if (m < 0 || (reached >> m) & 1)
+			continue;
+		reached |= 1u << m;
+		left--;
+	}
+	return reached;
+}
+
+/* Each of the two reaches members that the other one does not. */
+static void
+draw_halves(struct sim *sim, uint64_t lasts_us, uint64_t *random)
+{
+	const uint32_t reached = draw_reached(sim, random);
+
+	sim->former.others_heal_us = now(sim) + lasts_us;
+	for (int m = 0; m < sim->slots; m++) {
+		const bool theirs = (reached >> m) & 1;
+
+		if (!theirs)
+			cut_off(sim, m, false, lasts_us);
+		if (theirs ? !random_once_in(random, 12) : random_once_in(random, 12))
+			cut_off(sim, m, true, lasts_us);
+	}
+}
+
 /* What is wrong with it, that it is taken for dead. */
 static void
 fall_ill(struct sim *sim, uint64_t *random)
 {
 	static const uint64_t longest_us[] = { 100000, 2000000, 30000000, 200000000 };
 	struct former *former = &sim->former;
-	const uint64_t kind = fake_random(random) % 3;
+	const uint64_t kind = fake_random(random) % 4;
 	const uint64_t lasts_us = random_between(random, 0, longest_us[fake_random(random) % 4]);
 
-	former->heals_us = UINT64_MAX;
+	former->heals_us = former->others_heal_us = UINT64_MAX;
+	former->unreached = 0;
 	former->reads_only = random_once_in(random, 3);
-	if (kind == 1) {
-		sim_trace(sim, "it stands still for %llu us", (unsigned long long)lasts_us);
-		former->still_until_us = now(sim) + lasts_us;
-	} else if (kind == 2) {
+	if (kind >= 2)
 		former->heals_us = now(sim) + lasts_us;
-		for (int m = 0; m < sim->slots; m++) {
-			if (random_once_in(random, 2))
-				continue;
-			sim_trace(sim, "it is cut off from member %d for %llu us", m,
-				  (unsigned long long)lasts_us);
-			fake_member_cut_session(former_session(sim, m), true);
-		}
+	if (kind == 1 || (kind == 3 && random_once_in(random, 3))) {
+		sim_trace(sim, "it stands still for %llu us", (unsigned long long)lasts_us);
+		former->still_until_us = now(sim) + random_between(random, 0, lasts_us);
 	}
+	if (kind == 3)
+		draw_halves(sim, lasts_us, random);
+	for (int m = 0; kind == 2 && m < sim->slots; m++)
+		if (!random_once_in(random, 2))
+			cut_off(sim, m, true, lasts_us);
 	if (former->still_until_us > now(sim))
 		former->stood_from_us = now(sim);
+}
+
+/* Both have load. */
+static void
+haunt(struct sim *sim, uint64_t *random)
+{
+	for (uint64_t left = fake_random(random) % 60; left > 0 && !sim->crash_due; left--) {
+		if (sim->active_count < sim->depth)
+			load_submit(sim, random);
+		load(sim, false, random);
+		sim_turn(sim);
+		sim_advance(sim,
+			    now(sim) + random_between(random, 0,
+						      random_once_in(random, 10) ? 200000 : 3000));
+	}
 }
 
 /* One after the other, while the former has load. */
@@ -527,21 +651,36 @@ take(struct sim *sim, uint64_t *random)
 			    now(sim) + random_between(random, 0,
 						      random_once_in(random, 10) ? 200000 : 3000));
 	}
+	if (sim->former.lost && !random_once_in(random, 3))
+		haunt(sim, random);
 }
 
-/* On levels whose halves can live the second one must have all: else each of the two could have
- * one.
+/* Nothing is left to be written or flushed, and reads are under way: what is asked next may be
+ * answered from memory.
  */
-void
-former_strike(struct sim *sim, uint64_t *random)
+static void
+come_to_rest(struct sim *sim, uint64_t *random)
+{
+	load_flush(sim);
+	sim_wait(sim, sim_is_drained, REST_US);
+	load_flush(sim);
+	for (uint64_t left = random_between(random, 0, 12); left > 0; left--) {
+		load_read(sim, random);
+		sim_advance(sim, now(sim) + random_between(random, 0, 600));
+	}
+}
+
+static void
+strike_once(struct sim *sim, uint64_t *random)
 {
 	sim_trace(sim, "FAULT %s", fault_names[FAULT_SECOND]);
 	former_end(sim);
 	sim_look(sim);
-	if (!sim->running_seen || sim->crash_due ||
-	    (geometry_can_split(&sim->geometry) && fault_troubled(sim)))
+	if (!sim->running_seen || sim->crash_due)
 		return;
 	fault_resume_load(sim, random);
+	if (random_once_in(random, 2))
+		come_to_rest(sim, random);
 	if (sim->crash_due || sim->status.state == VOLUME_FAILED)
 		return;
 	where_note(sim, FAULT_SECOND);
@@ -549,6 +688,9 @@ former_strike(struct sim *sim, uint64_t *random)
 	sim->armed = false;
 	sim->crash_in = 0;
 	become_former(sim);
+	/* a target that bars only who writes proves nothing */
+	if (random_once_in(random, 6))
+		sim->members[fake_random(random) % (uint64_t)sim->slots].shares_reads = true;
 	fall_ill(sim, random);
 	for (int m = 0; m < sim->slots; m++)
 		fault_trouble(sim, m, 500);
@@ -557,6 +699,15 @@ former_strike(struct sim *sim, uint64_t *random)
 	oracle_told(sim);
 	sim->former.ends_step = sim->step + (uint32_t)random_between(random, 1, 60);
 	take(sim, random);
+}
+
+/* To the other gateway, and perhaps back. */
+void
+former_strike(struct sim *sim, uint64_t *random)
+{
+	do
+		strike_once(sim, random);
+	while (sim->former.lost && !sim->crash_due && random_once_in(random, 4));
 }
 
 void
@@ -577,8 +728,7 @@ former_step(struct sim *sim)
 void
 former_init(struct sim *sim)
 {
-	sim->former.rewritten = calloc(sim->rows_max, sizeof(*sim->former.rewritten));
-	assert(sim->former.rewritten != NULL);
+	sim->former.others_heal_us = UINT64_MAX;
 	for (int m = 0; m < sim->slots && sim_can(sim, ABILITY_TWO_GATEWAYS); m++) {
 		struct fake_member *device = &sim->members[m];
 
@@ -592,6 +742,5 @@ former_init(struct sim *sim)
 void
 former_free(struct sim *sim)
 {
-	free(sim->former.rewritten);
 	free(sim->former.void_writes);
 }

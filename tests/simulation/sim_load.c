@@ -358,7 +358,7 @@ submit_within(struct sim *sim, enum request_op op, uint64_t sector, uint64_t cou
 	if (count > sectors - sector)
 		count = sectors - sector;
 	if (op == REQUEST_COMPARE_WRITE &&
-	    (sim->former.asked || !oracle_settled(sim, sector, count)))
+	    ((sim->former.asked && !sim->former.lost) || !oracle_settled(sim, sector, count)))
 		op = REQUEST_WRITE;
 	submit(sim, op, sector, count, fua);
 }
@@ -490,6 +490,28 @@ load_read(struct sim *sim, uint64_t *random)
 {
 	submit_fitting(sim, REQUEST_READ, draw_sector(sim, random), random_between(random, 1, 40),
 		       false);
+}
+
+void
+load_read_of(struct sim *sim, int role, uint64_t *random)
+{
+	const uint64_t row_sectors = geometry_row_bytes(&sim->geometry) / PATTERN_SECTOR;
+	const uint64_t chunk_sectors = sim->chunk_bytes / PATTERN_SECTOR;
+	uint64_t row = draw_sector(sim, random) / row_sectors;
+
+	/* its neighbours, where it has no data in this one */
+	for (int tries = 0; tries < sim->count && row * row_sectors < sectors_known(sim);
+	     tries++, row++) {
+		const int position = geometry_position(&sim->geometry, row, (uint8_t)role);
+
+		if (position < 0 || position >= sim->geometry.data_chunks)
+			continue;
+		submit_fitting(sim, REQUEST_READ,
+			       row * row_sectors + (uint64_t)position * chunk_sectors +
+				       fake_random(random) % chunk_sectors,
+			       random_between(random, 1, 8), false);
+		return;
+	}
 }
 
 void

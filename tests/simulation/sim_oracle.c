@@ -830,9 +830,6 @@ oracle_submitted(struct sim *sim, struct sim_request *request)
 		sim->unflushed[row] = true;
 		sim->written_us[row] = sim->schedule.now_us;
 		/* A gateway that was taken for dead does not know what its successor has logged. */
-		if (sim->engine_options.log == LOG_MODE_ALWAYS && sim->former.engine != NULL &&
-		    !request->former)
-			sim->former.rewritten[row] = true;
 	}
 	for (uint64_t i = request->sector; i < end && request->differs_at < 0; i++) {
 		request->floor[i - request->sector] =

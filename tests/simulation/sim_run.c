@@ -317,6 +317,18 @@ record_epoch(void *owner, enum epoch_kind kind, uint64_t epoch)
 
 /* --- time --- */
 
+/* Too few members are there for a take-over, though the level needs no more: it waits for others. */
+static void
+look_for_quorum(struct sim *sim)
+{
+	if (sim->running_seen || sim->stranger || sim->stopped ||
+	    !sim_can(sim, ABILITY_TWO_GATEWAYS))
+		return;
+	engine_status(sim->engine, &sim->status);
+	if (strstr(sim->status.reason, "is gone for certain from") != NULL)
+		sim->excess_until_us = sim->schedule.now_us;
+}
+
 void
 sim_turn(struct sim *sim)
 {
@@ -332,6 +344,8 @@ sim_turn(struct sim *sim)
 	oracle_look_at_losses(sim);
 	if (sim->accepting && !sim->stranger)
 		oracle_accepting(sim);
+	look_for_quorum(sim);
+	sim->turn_us = sim->schedule.now_us;
 	engine_run(sim->engine, sim->schedule.now_us / 1000);
 	if (!sim->stopped && !engine_is_done(sim->engine, sim->schedule.now_us / 1000))
 		sim_fail(sim, "the engine went to sleep although there was something to do");
@@ -472,6 +486,21 @@ draw_key(void *owner)
 	return random_stream(sim->options.seed, 0x10607ull << 32 | sim->log_keys++);
 }
 
+/* As a driver's: when the turn began. */
+static uint64_t
+turn_ns(void *owner)
+{
+	const struct sim *sim = owner;
+
+	return (sim->former.has_turn ? sim->former.turn_us : sim->turn_us) * 1000;
+}
+
+static uint64_t
+clock_ns(void *owner)
+{
+	return ((struct sim *)owner)->schedule.now_us * 1000;
+}
+
 static void
 start_engine(struct sim *sim, const struct engine_options *options)
 {
@@ -483,6 +512,8 @@ start_engine(struct sim *sim, const struct engine_options *options)
 		.want_spare = admin_wants_spare,
 		.detached = admin_detached,
 		.random = draw_key,
+		.now_ns = turn_ns,
+		.clock_ns = clock_ns,
 		.owner = sim,
 	};
 	struct backend *backends[SIM_SLOTS_MAX];
@@ -506,7 +537,7 @@ start_engine(struct sim *sim, const struct engine_options *options)
 		session->was_taken = false; /* its adapter is new, too */
 		session->predecessor = 0;
 		session->backend.predecessor_key = 0;
-		session->away = false;
+		session->away = former_unreached(sim, m);
 		session->wrote = oracle_member_wrote;
 		/* an engine asks what came after it only */
 		session->words_told = session->backend.writes_lost;
@@ -883,6 +914,12 @@ draw_options(struct sim *sim)
 			if (random_once_in(&own, 2)) /* with three nothing is held */
 				options->log_segments_max = 0;
 		}
+	}
+	if (sim_can(sim, ABILITY_TWO_GATEWAYS)) {
+		uint64_t own = ability_random(sim, ABILITY_TWO_GATEWAYS);
+
+		if (random_once_in(&own, 2)) /* the second one is quick */
+			options->assembly_wait_ms = (uint32_t)random_between(&own, 50, 150);
 	}
 	if (sim_can(sim, ABILITY_SMALL_TABLE)) {
 		uint64_t own = ability_random(sim, ABILITY_SMALL_TABLE);
