@@ -29,7 +29,7 @@ OVERFLOW, UNDERFLOW = 0x04, 0x02
 NO_TAG = 0xFFFFFFFF
 NOP_OUT, DATA_OUT = 0x00, 0x05
 REGISTER, RESERVE, RELEASE, PREEMPT, PREEMPT_AND_ABORT, REGISTER_AND_IGNORE = 0, 1, 2, 4, 5, 6  # PERSISTENT RESERVE OUT
-READ_KEYS = 0  # PERSISTENT RESERVE IN
+READ_KEYS, READ_RESERVATION, READ_FULL_STATUS = 0, 1, 3  # PERSISTENT RESERVE IN
 
 
 def digest(data: bytes) -> bytes:
@@ -148,11 +148,14 @@ class Reservations:
         self.holder, self.kind = bytes(8), 0
         self.own = bytes(8)  # the key that was registered last
         self.others = list(others)
+        self.ports: dict[int, str] = {}  # initiator ports by key, for READ FULL STATUS
+        self.relative_ports: dict[str, int] = {}  # of the target, by initiator port
         self.preempted: list[int] = []
 
     def __call__(self, command: Command) -> Reply | None:
         if command.opcode == 0x5E:
-            return Reply(data=self.keys() if command.cdb[1] & 0x1F == READ_KEYS else self.reservation())
+            answers = {READ_KEYS: self.keys, READ_RESERVATION: self.reservation, READ_FULL_STATUS: self.full_status}
+            return Reply(data=answers[command.cdb[1] & 0x1F]())
         if command.opcode == 0x5F:
             self._change(command)
             return Reply()
@@ -161,6 +164,17 @@ class Reservations:
     def reservation(self) -> bytes:
         held = self.holder + bytes([0, 0, 0, 0, 0, self.kind, 0, 0]) if any(self.holder) else b""
         return bytes(4) + len(held).to_bytes(4, "big") + held
+
+    def full_status(self) -> bytes:
+        """Of all who are registered, as far as `ports` has a transport id of them, each by relative port 1."""
+        out = b""
+        for key in (self.own, *(other.to_bytes(8, "big") for other in self.others)):
+            if text := self.ports.get(int.from_bytes(key, "big")):
+                name = text.encode() + bytes(4 - len(text) % 4)
+                identity = bytes([0x45, 0]) + len(name).to_bytes(2, "big") + name
+                out += key + bytes(10) + self.relative_ports.get(text, 1).to_bytes(2, "big")
+                out += len(identity).to_bytes(4, "big") + identity
+        return bytes(4) + len(out).to_bytes(4, "big") + out
 
     def keys(self) -> bytes:
         listed = b"".join(key for key in (self.own, *(other.to_bytes(8, "big") for other in self.others)) if any(key))

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 import struct
+import threading
 from collections.abc import Iterator
+from typing import Any
 
 import fake_target as fake
 import pytest
@@ -348,3 +350,111 @@ def test_register_is_forgotten_after_a_release(farm, start, stranger) -> None:
     assert probe.ask("release").startswith("closed ECANCELED")
     assert stranger.keys() == set()
     assert stranger.reserve_out(REGISTER, 0, 0xCC33) == GOOD
+
+
+# --- LIO does not wait for what a session that it is closing has under way; a log-in as its initiator does ---
+
+OTHER_NAME, OTHER_ISID = "iqn.2026-01.org.iraid.test:other", "8000000000aa"
+OTHERS_PORT = f"{OTHER_NAME},i,0x{OTHER_ISID}"
+OUR_NAME, OUR_ISID = "iqn.2026-01.org.iraid.test:probe", "800102030405"
+
+
+class FakeLio(FakeTarget):
+    """Held by another gateway, whose session it may be closing; says who logged in."""
+
+    def __init__(self, **more: Any) -> None:
+        super().__init__(**more)
+        self.reservations = fake.Reservations(0xAA11)
+        self.reservations.holder = (0xAA11).to_bytes(8, "big")
+        self.reservations.ports = {0xAA11: OTHERS_PORT, 1: f"{OUR_NAME},i,0x{OUR_ISID}"}
+        self.rules += [fake.vendor(b"LIO-ORG "), self.reservations]
+        self.names: list[str] = []
+        self.refuses_others = False
+        self.on_login = self._answer
+
+    def _answer(self, _: fake.Connection, flags: int, asked: dict[str, str]) -> fake.LoginAnswer:
+        if name := asked.get("InitiatorName"):
+            self.names.append(name)
+        refused = self.refuses_others and name not in (None, OUR_NAME)
+        return fake.LoginAnswer(flags, self.keys, 0x0202 if refused else 0)
+
+
+def test_whom_lio_may_be_closing_is_waited_for(start) -> None:
+    with FakeLio() as target:
+        target.on_reset = lambda: target.names.append("reset")
+        probe = start(target.member, "key=1", TAKE_OVER)
+        assert probe.open().endswith("taken=1 predecessor=aa11")
+        assert target.names == [OUR_NAME, "reset", OTHER_NAME]
+        assert target.isids[-1].hex() == OTHER_ISID
+        assert probe.ask("write 0 4096 1") == "write 0 4096 0"
+        probe.ask("close")
+        assert probe.open().endswith("taken=1 predecessor=aa11")
+        assert target.names.count(OTHER_NAME) == 1  # it has ended
+
+
+def test_nobody_is_waited_for_who_was_not_preempted(start) -> None:
+    with FakeLio() as target:
+        target.reservations.holder, target.reservations.others = bytes(8), []
+        assert start(target.member, "key=1", TAKE_OVER).open().endswith("taken=1 predecessor=0")
+        assert target.names == [OUR_NAME]
+
+
+def test_all_who_are_expelled_are_waited_for(start) -> None:
+    with FakeLio() as target:
+        target.reservations.others += [0xCC33]
+        target.reservations.ports[0xCC33] = f"{OTHER_NAME}2,i,0x{OTHER_ISID}"
+        assert " taken=1 " in start(target.member, "key=1", TAKE_OVER).open()
+        assert target.names == [OUR_NAME, OTHER_NAME, f"{OTHER_NAME}2"]
+
+
+FULL_STATUS_LIES = {
+    "no port": {},
+    "no isid": {0xAA11: OTHER_NAME},
+    "no name": {0xAA11: f",i,0x{OTHER_ISID}"},
+    "no initiator's name": {0xAA11: f"InitiatorName=\n,i,0x{OTHER_ISID}"},
+    "a name without end": {0xAA11: "iqn." + "a" * 300 + f",i,0x{OTHER_ISID}"},
+    "an isid without end": {0xAA11: OTHERS_PORT + "a" * 300},
+    "our own": {0xAA11: f"{OUR_NAME},i,0x{OUR_ISID}"},
+}
+
+
+@pytest.mark.parametrize("lie", FULL_STATUS_LIES)
+def test_who_can_t_be_waited_for_proves_nothing(start, lie) -> None:
+    with FakeLio() as target:
+        target.reservations.ports = {1: f"{OUR_NAME},i,0x{OUR_ISID}"} | FULL_STATUS_LIES[lie]
+        probe = start(target.member, "key=1", TAKE_OVER)
+        assert probe.open().endswith("taken=0 predecessor=aa11")
+        assert target.names == [OUR_NAME]
+        assert probe.ask("write 0 4096 1") == "write 0 4096 0"
+
+
+def test_who_came_by_another_portal_group_can_t_be_waited_for(start) -> None:
+    with FakeLio() as target:
+        target.reservations.relative_ports = {OTHERS_PORT: 2}
+        assert start(target.member, "key=1", TAKE_OVER).open().endswith("taken=0 predecessor=aa11")
+        assert target.names == [OUR_NAME]
+
+
+def test_a_target_that_lets_nobody_in_as_the_other_proves_nothing(start) -> None:
+    with FakeLio() as target:
+        target.refuses_others = True
+        probe = start(target.member, "key=1", TAKE_OVER)
+        assert probe.open().endswith("taken=0 predecessor=aa11")
+        assert target.names == [OUR_NAME, OTHER_NAME]
+        probe.ask("close")
+        assert " taken=0 " in probe.open()  # nor does time
+
+
+def test_a_wait_that_does_not_end_ends_the_opening_and_is_gone_on_with(start) -> None:
+    with FakeLio() as target:
+        held = threading.Event()
+        target.say_login = lambda connection, _, answer: (
+            None if target.names[-1] == OTHER_NAME and not held.is_set() else connection.peer.sendall(answer)
+        )
+        probe = start(target.member, "key=1", TAKE_OVER, "connect_ms=1000")
+        closed = probe.ask("open")
+        assert re.match(r"closed ETIMEDOUT .*the wait for the end of the session that was preempted", closed), closed
+        held.set()
+        target.names.append(OUR_NAME)
+        assert probe.open().endswith("taken=1 predecessor=aa11")
+        assert target.names[-2:] == [OUR_NAME, OTHER_NAME]

@@ -107,6 +107,8 @@ absorb_holder(struct iscsi_member *member)
 	if (member->state == SESSION_HOLDER && !member->facts.ours)
 		member->cache_kept = false;
 	if (member->state == SESSION_HOLDER) {
+		member->facts.closes_late =
+			strncmp(member->inspection.device.vendor, "LIO-ORG", 7) == 0;
 		member->taking_over = member->now_ms < member->take_over_until_ms;
 		member->facts.take_over = may_preempt(member, held.key);
 	}
@@ -159,8 +161,8 @@ absorb_keys(struct iscsi_member *member)
 
 	member->facts.other_key = keys.other != 0 && may_preempt(member, keys.other) &&
 				  member->expelled < EXPELLED_MAX;
-	member->identity.taken =
-		read && keys.own && keys.whole && keys.other == 0 && member->exclusive;
+	member->identity.taken = read && keys.own && keys.whole && keys.other == 0 &&
+				 member->exclusive && !member->unfollowed;
 	if (member->facts.other_key)
 		member->holder_key = keys.other;
 	else
@@ -168,11 +170,66 @@ absorb_keys(struct iscsi_member *member)
 	return OUTCOME_GOOD;
 }
 
+/* Whom to follow, should LIO still be closing its session when it is preempted. */
+static enum session_outcome
+absorb_nexus(struct iscsi_member *member)
+{
+	struct scsi_nexus *nexus = &member->follower.nexus, ours;
+
+	/* Not of another portal group: it would not wait.  Not our own, which it would end. */
+	member->nexus_known =
+		scsi_parse_nexus(&member->request, member->holder_key, nexus) &&
+		scsi_parse_nexus(&member->request, member->options.reservation_key, &ours) &&
+		ours.port == nexus->port &&
+		(memcmp(ours.isid, nexus->isid, sizeof(ours.isid)) != 0 ||
+		 strcmp(ours.initiator, nexus->initiator) != 0);
+	return OUTCOME_GOOD;
+}
+
+static enum session_outcome
+absorb_follow(struct iscsi_member *member)
+{
+	const int error = member->follower.error;
+
+	if (error != 0 && error != -EACCES)
+		return bad(member, error,
+			   "whether the target has ended the session that was preempted is not "
+			   "known: %s",
+			   strerror(-error));
+	if (error != 0)
+		log_line(LOG_WARNING,
+			 "member %s: the target does not let this gateway log in as %s, whose "
+			 "session it may be closing, so a write of it that is under way may land "
+			 "later",
+			 member->label, member->follower.nexus.initiator);
+	member->facts.unfenced = member->unfenced = false;
+	member->unfollowed |= error != 0;
+	return OUTCOME_GOOD;
+}
+
+/* Its commands may be under way in the target. */
+static void
+note_unfenced(struct iscsi_member *member)
+{
+	if (!member->facts.closes_late)
+		return;
+	member->facts.unfenced = member->unfenced = member->nexus_known;
+	member->unfollowed |= !member->nexus_known;
+	if (!member->nexus_known)
+		log_line(LOG_WARNING,
+			 "member %s: LIO does not tell whose session by this portal group had "
+			 "reservation key 0x%016llx, so a write of it that is under way may land "
+			 "later",
+			 member->label, (unsigned long long)member->holder_key);
+}
+
 static void
 note_preempted(struct iscsi_member *member)
 {
-	if (member->holder_key != member->options.reservation_key)
-		member->predecessor_key = member->holder_key;
+	if (member->holder_key == member->options.reservation_key)
+		return;
+	member->predecessor_key = member->holder_key;
+	note_unfenced(member);
 }
 
 static enum session_outcome
@@ -210,6 +267,8 @@ absorb_answer(struct iscsi_member *member)
 		return absorb_holder(member);
 	case SESSION_CONFIRM:
 		return absorb_confirmation(member);
+	case SESSION_NEXUS:
+		return absorb_nexus(member);
 	case SESSION_KEYS:
 		return absorb_keys(member);
 	case SESSION_REGISTER:
@@ -368,6 +427,8 @@ session_absorb(struct iscsi_member *member)
 		return OUTCOME_GOOD; /* what fails here breaks the session before */
 	case SESSION_RESET:
 		return absorb_reset(member);
+	case SESSION_FOLLOW:
+		return absorb_follow(member);
 	default:
 		return judge_step(member);
 	}

@@ -78,6 +78,7 @@ void
 member_disconnect(struct iscsi_member *member)
 {
 	member_login_over(member);
+	follow_end(member);
 	if (member->fd_events != 0)
 		reactor_watch(member->reactor, member->fd, 0, NULL, NULL);
 	member->dropping = true;
@@ -478,7 +479,7 @@ backend_iscsi_create(struct reactor *reactor, const struct backend_iscsi_options
 		free(member);
 		return NULL;
 	}
-	member->fd = -1;
+	member->fd = member->follower.fd = -1;
 	member->now_ms = reactor_now_ms(member->reactor);
 	if (options->take_over_ms > 0)
 		member->take_over_until_ms = member->now_ms + options->take_over_ms;

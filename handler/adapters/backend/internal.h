@@ -9,6 +9,7 @@
  *   cut.c                    an io cut into commands
  *   zero.c                   how zeros are made
  *   measure.c                its size asked anew, and what it says by itself (unit attentions)
+ *   follow.c                 the end of a session that was preempted, on LIO
  *   path.c                   what was agreed with it, and what the kernel knows of the way to it
  *
  * A session is first a socket (CONNECT, LOGIN), then an iscsi_connection.  One rule holds for the
@@ -39,11 +40,13 @@ enum session_state {
 	SESSION_INSPECT,  /* what it is: all steps of iscsi/inspect.h but the last */
 	SESSION_HOLDER,	  /* who holds the reservation */
 	SESSION_REGISTER, /* our key */
+	SESSION_NEXUS,	  /* by which session the key that is to be preempted was registered */
 	SESSION_PREEMPT,  /* the other gateway's key */
 	SESSION_RESERVE,
 	SESSION_OUTCOME, /* it was refused: who was faster */
 	SESSION_RESET,	 /* LOGICAL UNIT RESET: the fence */
 	SESSION_SETTLE,	 /* unit attentions again */
+	SESSION_FOLLOW,	 /* until that session has ended */
 	SESSION_MODE,	 /* the inspection's last step, and what a reservation forbade before */
 	SESSION_CONFIRM, /* is the reservation still there */
 	SESSION_KEYS,	 /* who else is registered */
@@ -68,14 +71,16 @@ enum session_outcome {
 struct session_facts {
 	bool reservation_wanted;
 	bool foreign_holder;
-	bool ours;	/* a reservation of our key is there already */
-	bool take_over; /* the holder may be preempted, when it was read */
-	bool reserved;	/* RESERVE was good */
-	bool inspected; /* up to MODE */
-	bool barred;	/* before: a reservation is in the way of the rest */
-	bool whole;	/* all of it */
-	bool other_key; /* registered, and to be preempted */
-	bool expelled;	/* one was, and no fence came since */
+	bool ours;	  /* a reservation of our key is there already */
+	bool take_over;	  /* the holder may be preempted, when it was read */
+	bool reserved;	  /* RESERVE was good */
+	bool inspected;	  /* up to MODE */
+	bool barred;	  /* before: a reservation is in the way of the rest */
+	bool whole;	  /* all of it */
+	bool closes_late; /* the target: the reset does not fence off what it is closing */
+	bool unfenced;	  /* a session that was preempted may be such a one */
+	bool other_key;	  /* registered, and to be preempted */
+	bool expelled;	  /* one was, and no fence came since */
 };
 
 /* Pure: which state follows.  SESSION_FAILED where there is none. */
@@ -135,6 +140,17 @@ struct io_list {
 	struct backend_io *head, *tail;
 };
 
+/* A log-in as another initiator; follow.c. */
+struct follower {
+	struct scsi_nexus nexus; /* as whom */
+	int fd;			 /* -1: none is under way */
+	uint32_t events;	 /* as watched */
+	bool connected;
+	struct iscsi_login *login;
+	struct iscsi_credentials *credentials; /* in secret memory */
+	int error;			       /* of the last: 0, it was let in */
+};
+
 /* A message that makes the reactor's next turn return at once.  Outlives the member while it is
  * posted.
  */
@@ -185,8 +201,12 @@ struct iscsi_member {
 	uint64_t take_over_until_ms; /* 0: the permission was never given, or is spent */
 	bool taking_over;	     /* this session began while it held */
 	uint64_t predecessor_key;    /* of the identity; from session to session */
-	bool was_taken;		     /* some session was opened so */
-	uint64_t told_key;	     /* that it has been logged */
+	struct follower follower;
+	bool unfenced;	   /* its nexus is to be followed, from session to session */
+	bool nexus_known;  /* of the key that is to be preempted */
+	bool unfollowed;   /* it can't be: nothing is proven of what it had sent */
+	bool was_taken;	   /* some session was opened so */
+	uint64_t told_key; /* that it has been logged */
 	/* by every session begun since the last that was opened; see absorb_holder() */
 	bool cache_kept;
 	bool reserved;
@@ -274,6 +294,10 @@ void login_accepted(struct iscsi_member *member);
 
 /* answers.c: the outcome of the state's command, why a bad one is, in member->final */
 enum session_outcome session_absorb(struct iscsi_member *member);
+
+/* follow.c: a step of its own, with member->follower.error at its end */
+void follow_start(struct iscsi_member *member);
+void follow_end(struct iscsi_member *member); /* also if none was begun */
 
 /* cut.c */
 bool cut_possible(const struct iscsi_member *member, const struct backend_io *io);

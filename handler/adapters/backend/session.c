@@ -329,6 +329,9 @@ enter_command(struct iscsi_member *member, enum session_state state)
 	case SESSION_KEYS:
 		scsi_read_keys(request);
 		break;
+	case SESSION_NEXUS:
+		scsi_read_full_status(request);
+		break;
 	case SESSION_REGISTER:
 		reserve_out(member, SCSI_PERSISTENT_RESERVE_REGISTER_AND_IGNORE_EXISTING_KEY, 0,
 			    key);
@@ -388,11 +391,19 @@ enter(struct iscsi_member *member, enum session_state state)
 		member->facts.expelled = false;
 		enter_reset(member);
 		return;
+	case SESSION_FOLLOW:
+		follow_start(member);
+		return;
 	case SESSION_OPEN:
 		enter_open(member);
 		return;
 	case SESSION_LOGOUT:
 		enter_logout(member);
+		return;
+	case SESSION_NEXUS:
+		member->unfollowed |= member->unfenced; /* one of before, which is forgotten */
+		member->nexus_known = false;
+		enter_command(member, state);
 		return;
 	case SESSION_INSPECT:
 	case SESSION_HOLDER:
@@ -507,6 +518,7 @@ session_start(struct iscsi_member *member)
 {
 	member->facts = (struct session_facts){
 		.reservation_wanted = member->options.reservation_key != 0,
+		.unfenced = member->unfenced,
 	};
 	member->identity = (struct backend_identity){ .write_cache = true };
 	inspect_start(&member->inspection, member->options.address.lun, false);

@@ -14,11 +14,13 @@ session_state_name(enum session_state state)
 		[SESSION_INSPECT] = "the inspection",
 		[SESSION_HOLDER] = "READ RESERVATION",
 		[SESSION_REGISTER] = "REGISTER of the reservation key",
+		[SESSION_NEXUS] = "READ FULL STATUS",
 		[SESSION_PREEMPT] = "PREEMPT AND ABORT",
 		[SESSION_RESERVE] = "RESERVE",
 		[SESSION_OUTCOME] = "READ RESERVATION",
 		[SESSION_RESET] = "LOGICAL UNIT RESET",
 		[SESSION_SETTLE] = "TEST UNIT READY after the reset",
+		[SESSION_FOLLOW] = "the wait for the end of the session that was preempted",
 		[SESSION_MODE] = "MODE SENSE",
 		[SESSION_CONFIRM] = "READ RESERVATION",
 		[SESSION_KEYS] = "READ KEYS",
@@ -37,9 +39,20 @@ session_state_name(enum session_state state)
 static enum session_state
 after_keys(const struct session_facts *facts)
 {
-	if (facts->other_key)
-		return SESSION_EXPEL;
-	return facts->expelled ? SESSION_RESET : SESSION_OPEN;
+	/* Such a target is asked about one session at a time. */
+	if (facts->expelled && (!facts->other_key || facts->closes_late))
+		return SESSION_RESET;
+	if (!facts->other_key)
+		return SESSION_OPEN;
+	return facts->closes_late ? SESSION_NEXUS : SESSION_EXPEL;
+}
+
+static enum session_state
+after_fence(const struct session_facts *facts)
+{
+	if (!facts->whole)
+		return SESSION_MODE;
+	return facts->reserved ? SESSION_CONFIRM : SESSION_OPEN;
 }
 
 /* The target does not know the command. */
@@ -48,6 +61,8 @@ next_after_unsupported(enum session_state state, const struct session_facts *fac
 {
 	if (state == SESSION_KEYS)
 		return after_keys(facts);
+	if (state == SESSION_NEXUS)
+		return facts->foreign_holder ? SESSION_PREEMPT : SESSION_EXPEL;
 	/* without a reservation, unless another one's is in the way */
 	if ((state == SESSION_HOLDER || state == SESSION_REGISTER || state == SESSION_RESERVE) &&
 	    !facts->barred)
@@ -91,7 +106,11 @@ next_after_good(enum session_state state, const struct session_facts *facts)
 			return SESSION_FAILED;
 		return SESSION_REGISTER;
 	case SESSION_REGISTER:
-		return facts->foreign_holder ? SESSION_PREEMPT : SESSION_RESERVE;
+		if (!facts->foreign_holder)
+			return SESSION_RESERVE;
+		return facts->closes_late ? SESSION_NEXUS : SESSION_PREEMPT;
+	case SESSION_NEXUS:
+		return facts->foreign_holder ? SESSION_PREEMPT : SESSION_EXPEL;
 	case SESSION_PREEMPT:
 		return SESSION_RESERVE;
 	case SESSION_RESERVE:
@@ -104,9 +123,11 @@ next_after_good(enum session_state state, const struct session_facts *facts)
 	case SESSION_RESET:
 		return SESSION_SETTLE;
 	case SESSION_SETTLE:
-		if (!facts->whole)
-			return SESSION_MODE;
-		return facts->reserved ? SESSION_CONFIRM : SESSION_OPEN;
+		if (facts->unfenced)
+			return SESSION_FOLLOW;
+		return after_fence(facts);
+	case SESSION_FOLLOW:
+		return after_fence(facts);
 	case SESSION_MODE:
 		if (!facts->whole)
 			return SESSION_MODE;

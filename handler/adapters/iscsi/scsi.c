@@ -4,6 +4,7 @@
  * is what the target sent, never what it claims to have sent.
  */
 #include "scsi.h"
+#include "address.h"
 #include "adapters/base/big_endian.h"
 
 #include <assert.h>
@@ -21,6 +22,7 @@
 #define OPCODE_SYNCHRONIZE_CACHE_10 0x35
 #define OPCODE_PERSISTENT_RESERVE_IN 0x5e
 #define OPCODE_PERSISTENT_RESERVE_OUT 0x5f
+#define READ_FULL_STATUS 3 /* service action; libiscsi has no name for it */
 #define OPCODE_READ_16 0x88
 #define OPCODE_WRITE_16 0x8a
 #define OPCODE_SYNCHRONIZE_CACHE_16 0x91
@@ -129,6 +131,15 @@ scsi_read_keys(struct scsi_request *request)
 	uint8_t *cdb = start_in(request, OPCODE_PERSISTENT_RESERVE_IN, 10, SCSI_ANSWER_MAX);
 
 	cdb[1] = SCSI_PERSISTENT_RESERVE_READ_KEYS;
+	put_be16(cdb + 7, SCSI_ANSWER_MAX);
+}
+
+void
+scsi_read_full_status(struct scsi_request *request)
+{
+	uint8_t *cdb = start_in(request, OPCODE_PERSISTENT_RESERVE_IN, 10, SCSI_ANSWER_MAX);
+
+	cdb[1] = READ_FULL_STATUS;
 	put_be16(cdb + 7, SCSI_ANSWER_MAX);
 }
 
@@ -539,6 +550,70 @@ scsi_parse_keys(const struct scsi_request *request, uint64_t own_key, struct scs
 	}
 	*out = keys;
 	return true;
+}
+
+static int
+hex_digit(char c)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	if (c >= 'a' && c <= 'f')
+		return c - 'a' + 10;
+	return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
+/* "iqn.2026-01.org.example:host,i,0x800102030405" (SPC-5, 7.6.4.6), with a zero at its end */
+static bool
+parse_initiator_port(const char *text, size_t length, struct scsi_nexus *out)
+{
+	static const char mark[] = ",i,0x";
+	const char *end = memchr(text, '\0', length);
+	const char *found = end != NULL ? strstr(text, mark) : NULL;
+	const char *digits = found != NULL ? found + strlen(mark) : NULL;
+
+	if (found == NULL || (size_t)(found - text) >= sizeof(out->initiator) || end - digits != 12)
+		return false;
+	for (int i = 0; i < 6; i++) {
+		const int high = hex_digit(digits[2 * i]), low = hex_digit(digits[2 * i + 1]);
+
+		if (high < 0 || low < 0)
+			return false;
+		out->isid[i] = (uint8_t)(high << 4 | low);
+	}
+	memcpy(out->initiator, text, (size_t)(found - text));
+	out->initiator[found - text] = '\0';
+	return initiator_name_fault(out->initiator) == NULL;
+}
+
+#define STATUS_BYTES 24 /* of a registration, before its transport id */
+
+static bool
+parse_registration(const uint8_t *from, uint32_t id_bytes, struct scsi_nexus *out)
+{
+	const uint8_t *id = from + STATUS_BYTES;
+
+	*out = (struct scsi_nexus){ .port = get_be16(from + 18) };
+	/* iSCSI, with a session's ISID */
+	return id_bytes >= 4 && id[0] == 0x45 && get_be16(id + 2) <= id_bytes - 4 &&
+	       parse_initiator_port((const char *)id + 4, get_be16(id + 2), out);
+}
+
+bool
+scsi_parse_nexus(const struct scsi_request *request, uint64_t key, struct scsi_nexus *out)
+{
+	const uint8_t *data = request->data;
+	const uint32_t length = request->answer_bytes;
+
+	for (uint32_t at = 8; at <= length && length - at >= STATUS_BYTES;) {
+		const uint32_t id_bytes = get_be32(data + at + 20);
+
+		if (id_bytes > length - at - STATUS_BYTES)
+			return false;
+		if (get_be64(data + at) == key)
+			return parse_registration(data + at, id_bytes, out);
+		at += STATUS_BYTES + id_bytes;
+	}
+	return false;
 }
 
 int

@@ -30,6 +30,7 @@ void scsi_read_capacity_10(struct scsi_request *request);
 void scsi_mode_sense_caching(struct scsi_request *request);
 void scsi_read_reservation(struct scsi_request *request);
 void scsi_read_keys(struct scsi_request *request);
+void scsi_read_full_status(struct scsi_request *request);
 /* Who is not registered ... (both Registrants Only) */
 enum scsi_reservation_type {
 	SCSI_WRITE_EXCLUSIVE = 5,  /* may not write */
@@ -107,6 +108,15 @@ struct scsi_keys {
 	bool whole;	/* the list is: there are no more than the answer has room for */
 };
 bool scsi_parse_keys(const struct scsi_request *request, uint64_t own_key, struct scsi_keys *out);
+/* Who is registered (READ FULL STATUS): an initiator's name and ISID, and the target's port. */
+#define SCSI_INITIATOR_MAX 224
+struct scsi_nexus {
+	char initiator[SCSI_INITIATOR_MAX];
+	uint8_t isid[6];
+	uint16_t port; /* relative port identifier */
+};
+/* The first with this key.  False: there is none whose name and ISID are told. */
+bool scsi_parse_nexus(const struct scsi_request *request, uint64_t key, struct scsi_nexus *out);
 /* Returns how many LUNs were stored, at most max, or -1. */
 int scsi_parse_luns(const struct scsi_request *request, unsigned int *luns, int max);
 

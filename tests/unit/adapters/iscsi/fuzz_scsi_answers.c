@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "adapters/base/big_endian.h"
 #include "adapters/iscsi/scsi.h"
 
 #define LUNS_MAX 16
@@ -24,6 +25,8 @@ struct findings { /* zeroed before, so that they can be compared as a whole */
 	uint64_t same_blocks_max;
 	struct scsi_reservation held;
 	struct scsi_keys of_keys;
+	bool nexus;
+	struct scsi_nexus of_nexus;
 	char serial_text[24], designator_text[24];
 	unsigned int luns[LUNS_MAX];
 	int luns_count;
@@ -131,6 +134,11 @@ ask_all(const struct transfer *transfer, const uint8_t *bytes, uint8_t behind, s
 	scsi_read_keys(&request);
 	answer(&request, transfer, bytes, behind);
 	out->keys = scsi_parse_keys(&request, 1, &out->of_keys);
+	scsi_read_full_status(&request);
+	answer(&request, transfer, bytes, behind);
+	/* whichever comes first */
+	out->nexus = scsi_parse_nexus(&request, transfer->came >= 16 ? get_be64(bytes + 8) : 0,
+				      &out->of_nexus);
 	scsi_report_luns(&request);
 	answer(&request, transfer, bytes, behind);
 	out->luns_count = scsi_parse_luns(&request, out->luns, LUNS_MAX);
@@ -154,6 +162,7 @@ check(const struct transfer *transfer, const struct findings *found)
 			     (found->of_16.block_bytes != 0 &&
 			      found->of_16.capacity_bytes % found->of_16.block_bytes == 0),
 		     "a size that is no size");
+	fuzz_require(!found->nexus || found->of_nexus.initiator[0] != '\0', "nobody's name");
 	fuzz_require(memchr(found->serial_text, '\0', sizeof(found->serial_text)) != NULL &&
 			     memchr(found->designator_text, '\0', sizeof(found->designator_text)) !=
 				     NULL,

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "adapters/base/big_endian.h"
 #include "adapters/iscsi/scsi.h"
 
 static struct scsi_request request;
@@ -267,6 +268,61 @@ test_more_keys_than_the_answer_has_room_for_are_not_all(void **state)
 	assert_false(scsi_parse_keys(&request, 7, &keys));
 }
 
+/* A registration of this key; returns its length. */
+static uint32_t
+put_registration(uint8_t *out, uint8_t key, const char *port)
+{
+	const uint32_t text_bytes = ((uint32_t)strlen(port) + 4) & ~3u;
+
+	memset(out, 0, 28 + text_bytes);
+	out[7] = key;
+	out[19] = 3;
+	out[23] = (uint8_t)(4 + text_bytes);
+	out[24] = 0x45;
+	out[27] = (uint8_t)text_bytes;
+	memcpy(out + 28, port, strlen(port));
+	return 28 + text_bytes;
+}
+
+static void
+test_the_initiator_behind_a_key_is_read(void **state)
+{
+	static const char *const none[] = {
+		"iqn.2026-01.x:a",		     /* no ISID */
+		"iqn.2026-01.x:a,i,0x80000000000",   /* a short one, */
+		"iqn.2026-01.x:a,i,0x8000000000000", /* a long one, */
+		"iqn.2026-01.x:a,i,0x80000000000g",  /* and none */
+		",i,0x800000000000",
+		"iqn.2026-01.x:a b,i,0x800000000000",
+	};
+	uint8_t status[512] = { 0 };
+	struct scsi_nexus nexus;
+	uint32_t bytes = 8, second;
+
+	bytes += put_registration(status + bytes, 7, "iqn.2026-01.x:ours,i,0x800000000001");
+	second = bytes;
+	bytes += put_registration(status + bytes, 9, "iqn.2026-01.x:a,i,0x80010203aBcd");
+	answer(status, bytes);
+	assert_true(scsi_parse_nexus(&request, 9, &nexus));
+	assert_string_equal(nexus.initiator, "iqn.2026-01.x:a");
+	assert_memory_equal(nexus.isid, ((uint8_t[]){ 0x80, 1, 2, 3, 0xab, 0xcd }), 6);
+	assert_int_equal(nexus.port, 3);
+	assert_false(scsi_parse_nexus(&request, 8, &nexus));
+	answer(status, bytes - 1);
+	assert_false(scsi_parse_nexus(&request, 9, &nexus));
+	assert_true(scsi_parse_nexus(&request, 7, &nexus));
+	status[second + 24] = 0x05; /* a name without ISID */
+	answer(status, bytes);
+	assert_false(scsi_parse_nexus(&request, 9, &nexus));
+	status[8 + 20] = 0xff; /* the first is said to be longer than all that came */
+	answer(status, bytes);
+	assert_false(scsi_parse_nexus(&request, 9, &nexus));
+	for (size_t i = 0; i < sizeof(none) / sizeof(none[0]); i++) {
+		answer(status, 8 + put_registration(status + 8, 9, none[i]));
+		assert_false(scsi_parse_nexus(&request, 9, &nexus));
+	}
+}
+
 static void
 test_luns_beyond_the_answer_are_not_made_up(void **state)
 {
@@ -412,6 +468,7 @@ test_random_answers_are_parsed_within_bounds(void **state)
 		struct scsi_identity identity;
 		unsigned int luns[8];
 		struct scsi_reservation held;
+		struct scsi_nexus nexus;
 		struct scsi_keys keys;
 		uint32_t blocks;
 		char text[24];
@@ -428,6 +485,7 @@ test_random_answers_are_parsed_within_bounds(void **state)
 		scsi_parse_block_limits(&request, &blocks);
 		scsi_parse_reservation(&request, &held);
 		scsi_parse_keys(&request, 1, &keys);
+		scsi_parse_nexus(&request, get_be64(request.data + 8), &nexus);
 		assert_true(scsi_parse_luns(&request, luns, 8) <= 8);
 		if (scsi_parse_serial(&request, text, sizeof(text)))
 			assert_true(strlen(text) < sizeof(text));
@@ -450,6 +508,7 @@ main(void)
 		cmocka_unit_test(test_the_holder_of_a_reservation_is_read),
 		cmocka_unit_test(test_keys_that_are_registered_are_read_as_a_whole_or_not_at_all),
 		cmocka_unit_test(test_more_keys_than_the_answer_has_room_for_are_not_all),
+		cmocka_unit_test(test_the_initiator_behind_a_key_is_read),
 		cmocka_unit_test(test_luns_beyond_the_answer_are_not_made_up),
 		cmocka_unit_test(test_a_lost_cache_is_told_by_power_on_and_by_deferred_errors),
 		cmocka_unit_test(test_only_good_is_good),
