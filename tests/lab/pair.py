@@ -41,9 +41,16 @@ MEMBERS = 4
 MEMBER_ADDRESSES = [f"10.77.1.{101 + number}" for number in range(MEMBERS)]
 MEMBER_BYTES = 64 << 20
 SLOTS, SLOT_BYTES = 4096, 20480
+FIO_OFFSET, FIO_BYTES = 100 << 20, 24 << 20  # behind the slots
 WRITES_GO_ON = 50  # so many writes at the members say that they do
 MULTIPATH, ADDRESS = "multipath", "address"
 PATHS = (MULTIPATH, ADDRESS)
+
+# Writes a part of the disk and reads what it wrote, again and again: what it read must be of this turn.
+FIO = (
+    f"fio --name=verify --offset={FIO_OFFSET} --size={FIO_BYTES} --bs=16k --rw=randwrite --ioengine=libaio --iodepth=4 "
+    "--direct=1 --randrepeat=0 --verify=crc32c --verify_backlog=32 --verify_fatal=1 --output-format=terse --filename="
+)
 
 # As an administrator has it: the hardware handler is what user-mode Linux lacks.
 MULTIPATH_CONFIGURATION = """
@@ -91,6 +98,7 @@ class Seen:
     promote_ms: int = 0  # of the new gateway: from the order to the first answer
     errors: list[str] = field(default_factory=list)
     writes: int = 0
+    fio_turns: int = 0
     checked: int = 0
     lost: list[str] = field(default_factory=list)
     late_writes: int = 0
@@ -159,6 +167,7 @@ class Pair:
         self.device = ""
         self.active = self.a
         self._writer: Background | None = None
+        self._verifier: Background | None = None
         self._runs = 0
         self.seen = Seen("", path)
         self._fault_at = 0.0
@@ -260,6 +269,10 @@ class Pair:
         self._writer = self.initiator.start(
             f"python3 {WRITER} write --device {self.device} {words} --seconds 1000", seconds=1100.0
         )
+        turns = (
+            f"n=0; until [ -e /root/end{self._runs} ]; do {FIO}{self.device} >&2 || exit 1; n=$((n + 1)); done; echo $n"
+        )
+        self._verifier = self.initiator.start(turns, seconds=1100.0)
         wait_until(lambda: self._written() > before + WRITES_GO_ON, "the first writes at the members")
 
     def _written(self) -> int:
@@ -295,12 +308,17 @@ class Pair:
 
     def end_writing(self) -> Seen:
         """And what there is to see, when the media are as the volume wants them."""
-        assert self._writer is not None
+        assert self._writer is not None and self._verifier is not None
         self.note_promotion()
         self.initiator.run(f"touch /root/end{self._runs}").good()
         wrote = json.loads(self._writer.wait(180.0).good().output.splitlines()[-1])
         seen = self.seen
         seen.stall_seconds, seen.errors, seen.writes = wrote["gap_seconds"], wrote["errors"], wrote["writes"]
+        verified = self._verifier.wait(180.0)
+        if verified.status == 0:
+            seen.fio_turns = int(verified.output)
+        else:
+            seen.errors.append(f"fio: {verified.errors[-500:]}")
         words = f"--journal /root/journal --slot-bytes {SLOT_BYTES} --slots {SLOTS}"
         checked = self.initiator.run(f"python3 {WRITER} check --device {self.device} {words}", seconds=180.0)
         found = json.loads(checked.good().output)

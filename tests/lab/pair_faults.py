@@ -180,14 +180,14 @@ def many(pair: Pair, count: int) -> Iterator[Seen]:
 
 def table(rows: list[Seen]) -> str:
     lines = [
-        "| fault | initiator | longest stall | of it iraid | errors | slots checked, wrong | late writes, reads | steps, seconds |",
-        "|---|---|---:|---:|---:|---:|---:|---|",
+        "| fault | initiator | longest stall | of it iraid | errors | slots checked, wrong | fio | late writes, reads | steps, seconds |",
+        "|---|---|---:|---:|---:|---:|---:|---:|---|",
     ]
     for seen in rows:
         steps = ", ".join(f"{what} {when:.1f}" for what, when in seen.steps)
         lines.append(
             f"| {seen.fault} | {seen.path} | {seen.stall_seconds:.1f} s | {seen.promote_ms} ms | {len(seen.errors)} | {seen.checked}, "
-            f"{len(seen.lost) + seen.wrong_rows} | {seen.late_writes}, {seen.late_reads} | {steps} |"
+            f"{len(seen.lost) + seen.wrong_rows} | {seen.fio_turns} | {seen.late_writes}, {seen.late_reads} | {steps} |"
         )
     return "\n".join(lines)
 
