@@ -63,3 +63,15 @@ def test_doctor_compares_the_two_with_lio(tmp_path):
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.split()[-4:] == [step.__name__ for step in pair_doctor.STEPS], done.stdout
+
+
+@pytest.mark.timeout(SET_UP_SECONDS + FAULT_SECONDS + 60)
+def test_the_page_is_right_on_two_gateways_with_lio(tmp_path):
+    seconds = SET_UP_SECONDS + FAULT_SECONDS
+    done = lab(
+        *("--machines", "gw1,gw2", "--state", tmp_path / "state", "--timeout", str(seconds), "--"),
+        ROOT / "tests/lab/pair_page.py",
+        timeout=seconds + 60,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Active on" in done.stderr and "8 ok" in done.stderr, done.stderr
