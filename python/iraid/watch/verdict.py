@@ -44,12 +44,14 @@ def judge(volume: model.Volume, shared_spares: int = 0) -> Verdict:
     if volume.state == "failed":
         # Only of one whose file has a fault no members are known.
         see = "iraid events" if volume.members else "iraid config check"
+        # Another start would be refused as well; of a pair it is the other one's turn.
+        next_ = "iraid standby" if "another gateway" in (volume.reason or "") else "iraid start"
         return Verdict(
             volume.name,
             "FAILED",
             FAILED,
             volume.reason or "it does not work; the reason is not known",
-            [f"{see} {volume.name}", f"iraid start {volume.name}"],
+            [f"{see} {volume.name}", f"{next_} {volume.name}"],
         )
     if volume.state == "suspended":
         return Verdict(

@@ -212,6 +212,13 @@ CASES = {
         "2 of 3 members are out",
         ["iraid events v0", "iraid start v0"],
     ),
+    "taken over": (
+        {"state": "failed", "reason": "member m0: in use by another gateway, reservation key 0x2"},
+        "FAILED",
+        2,
+        "member m0: in use by another gateway, reservation key 0x2",
+        ["iraid events v0", "iraid standby v0"],
+    ),
     "its file has a fault": (
         {"state": "failed", "reason": "v0.conf:3: give_upp: there is no such key", "members": []},
         "FAILED",
