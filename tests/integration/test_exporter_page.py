@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import os
 import shutil
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -174,6 +175,7 @@ def test_the_page_follows_a_volume_degraded_filled_again_and_gone(
             page_.wait_for_text("The volume is ok", "#verdict")
             said = page_.wait_for_text("survives the loss of any member", "article")
             assert all(target in said for target in one.farm.members()[:4])
+            assert "active on this gateway for" in said
             # Of the plots: a point every five seconds, so three make a line.
             wait_until(
                 lambda: (
@@ -249,6 +251,14 @@ def test_without_a_handler_an_old_state_does_not_look_like_one_of_now(tmp_path: 
             assert "was active" in opened.text(".badge")
             assert opened.text("#gateway").endswith("(gone)")
             assert member(0)["member"] in opened.text("article")
+
+
+def test_a_volume_on_standby_says_since_when_and_how_often_it_moved(shown: Callable[..., Any]) -> None:
+    since_ms = time.time_ns() // 1_000_000 - 7_200_000
+    away = volume(state="standby", role="standby", role_since_ms=since_ms, role_changes=9, role_changes_hour=4)
+    with browser(shown(answers([away])).url) as opened:
+        said = opened.wait_for_text("standby on this gateway for 2", "article")
+        assert "4 changes in the last hour" in said
 
 
 def test_names_are_text_and_never_markup(shown: Callable[..., Any]) -> None:
