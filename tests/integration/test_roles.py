@@ -314,9 +314,11 @@ def holder_of(node: Node) -> dict[str, Any]:
 def test_standby_says_which_gateway_has_the_volume(nodes: tuple[Node, Node], farm: TargetFarm) -> None:
     """By the members' reservations: nobody else knows, and they may change while nobody looks."""
     first, second = nodes
-    assert holder_of(first) is None  # it runs here, and nobody is asked
+    assert holder_of(first)["members"] == []  # it runs here, and nobody is asked
+    assert f"this gateway, with key {holder_of(first)['own_key']}" in first.must("status", "v0").out
     key = second.must("status", "v0", "--json").json["holder"]["members"][0]["key"]
     assert int(key, 16) and key != holder_of(second)["own_key"]
+    assert key == holder_of(first)["own_key"]
     assert f"the gateway with key {key}, say 3 of 3 members" in second.must("status", "v0").out
     second.must("activate", "v0", "--take-over")
     first.wait_role("standby")

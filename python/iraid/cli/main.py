@@ -235,9 +235,10 @@ def _status(client: Client, report: Report | None, name: str | None, health: boo
 
 
 def _holder(client: Client, volume: model.Volume) -> model.Holder | None:
-    """Of one that is on standby.  It takes a log-in to each member, so it is asked for one volume only."""
-    if volume.state != "standby":
-        return None
+    """Of one that is on standby it takes a log-in to each member, so it is asked for one volume only.  Of one that runs
+    here nobody is asked: it tells this gateway's key, by which the other one's status names it."""
+    if volume.state not in ("standby", "active", "degraded", "suspended"):
+        return None  # it has no role here, or can't have the one that it wants: the reason says who has it
     try:
         return client.holder(volume.name)
     except IraidError:

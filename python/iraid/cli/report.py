@@ -65,6 +65,14 @@ def describe_role(volume: model.Volume) -> str:
     return f"{volume.role} on this gateway{since}{changes}"
 
 
+def _holder(holder: model.Holder | None) -> str | None:
+    if holder is None or not holder.own_key:
+        return None
+    if not holder.members:  # it runs here
+        return f"this gateway, with key {holder.own_key}"
+    return f"{describe_holder(holder)} (this one's is {holder.own_key})"
+
+
 def _since(volume: model.Volume) -> str:
     if volume.role is None or volume.role_since_ms is None:
         return "-"
@@ -277,7 +285,7 @@ class Report:
             ("State", _state(volume.state)),
             ("Why", volume.reason),
             ("Role", describe_role(volume)),
-            ("Active on", f"{describe_holder(holder)} (this one's is {holder.own_key})" if holder else None),
+            ("Active on", _holder(holder)),
             ("Level", level),
             ("Size", _size(volume.size_bytes)),
             (

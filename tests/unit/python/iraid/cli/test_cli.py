@@ -335,6 +335,20 @@ def test_json_of_status_has_all_keys_of_the_protocol(iraid):
     assert shown | {"write_cache": None} == volume() | {"write_cache": None}
 
 
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"state": "degraded", "role": "active"}, "this gateway, with key 0xa"),
+        ({"state": "failed", "role": "active"}, None),  # it wants to be, and another one is
+        ({"state": "stopped", "role": None}, None),
+    ],
+)
+def test_who_is_active_is_said_where_it_is_known(iraid, changes, said):
+    answers = {"volume.status": volume(**changes), "volume.holder": {"name": "v0", "own_key": "0xa", "members": []}}
+    shown = iraid(answers, "status", "v0").out
+    assert said in shown if said else "Active on" not in shown, shown
+
+
 def test_json_has_the_same_keys_when_the_handler_says_less_or_more(iraid):
     little = {"name": "v0", "state": "stopped", "new_in_2_0": 1}
     shown = iraid({"volume.status": little}, "status", "v0", "--json").json()
