@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pacemaker_pair
 import pytest
 
 from iraid_dev.stack.farm import TargetFarm
@@ -324,6 +325,62 @@ def test_pacemaker_s_volume_is_changed_and_never_moved(pair: Pair, make_farm: Ca
     assert pair.play(book="move", iraid_move_to=TWO).changed == 1
     assert (pair.folder / "pcs.log").read_text() == "resource move v0-clone gateway2 --promoted\n"
     assert pair.changes_asked() == [] and pair.roles() == ["standby", "active"]
+
+
+@pytest.mark.skipif(
+    not all(map(shutil.which, pacemaker_pair.PROGRAMS)),
+    reason="Pacemaker or what its test needs is not installed; run scripts/deps --long",
+)
+def test_a_live_cluster_takes_what_is_pushed_to_it(
+    make_gateway: Callable[[], Gateway], make_farm: Callable[..., TargetFarm], tmp_path: Path
+) -> None:
+    """A real Pacemaker on two nodes in namespaces, which has no resource yet."""
+    hub = pacemaker_pair.Hub()
+    cluster = None
+    try:
+        address = f"{pacemaker_pair.NETWORKS[pacemaker_pair.STORAGE]}.{pacemaker_pair.HUB}"
+        farm = make_farm(3, address=address, prefix=hub.prefix)
+        first, second = make_gateway(), make_gateway()
+        first.start(prefix=hub.prefix)
+        first.create("v0", farm.members())
+        first.must("standby", "v0")
+        first.stop()
+        shutil.copytree(first.config, second.config, dirs_exist_ok=True)
+        second.configure("v0", initiator="iqn.2026-01.org.example:gateway2")
+        shutil.copytree(first.state / "standby", second.state / "standby")
+        cluster = pacemaker_pair.Pair(hub, [first, second], tmp_path)
+        node, other = cluster.first, cluster.second
+
+        def play(preferred: str) -> str:
+            volume = {"name": "v0", "preferred": preferred, "address": "10.77.0.9/24"}
+            task = {"iraid_cluster": {"volumes": [volume]}}
+            book = tmp_path / "cluster.json"
+            book.write_text(json.dumps([{"hosts": "all", "gather_facts": False, "tasks": [task]}]))
+            role = ROLES / "iraid"
+            settings = {
+                "LIBRARY": role / "library",
+                "MODULE_UTILS": role / "module_utils",
+                "HOME": tmp_path,
+                "NOCOLOR": 1,
+            }
+            words = [f"ANSIBLE_{name}={value}" for name, value in settings.items()]
+            python = "ansible_python_interpreter=/usr/bin/python3"
+            return node.run("env", *words, "ansible-playbook", "-i", "localhost,", "-c", "local", "-e", python, book)
+
+        assert "changed=1" in play(node.name)
+        cluster.wait_promoted(node)
+        assert "changed=0" in play(node.name)
+        # Preferred from now on by the other one, and not moved.
+        assert "changed=1" in play(other.name)
+        assert "changed=0" in play(other.name)
+        cluster.wait_promoted(node)
+        node.run("pcs", "resource", "move", "v0-clone", other.name, "--promoted")
+        cluster.wait_promoted(other)
+    finally:
+        if cluster is not None:
+            print(cluster.logs())  # shown if the test fails
+            cluster.close()
+        hub.close()
 
 
 def test_moves(pair: Pair, make_farm: Callable[..., TargetFarm]) -> None:

@@ -1,12 +1,15 @@
 """Pacemaker in the Ansible role: what a cluster lacks, and the modules that add it.  pcs itself works on a file here."""
 
 import json
+import re
+import shlex
 import shutil
 import subprocess
 import xml.etree.ElementTree as ElementTree
 
 import pytest
 from ansible_role import filters, run_module
+from control_peer import ROOT
 from role_iraid import cib, cluster_plan
 from role_iraid.cluster_plan import Refused, Volume
 
@@ -34,17 +37,17 @@ def test_an_empty_cluster_lacks_all():
         "v0-ip after v0-clone",
     ]
     assert "property stonith-enabled: false" in shown
-    made = [" ".join(one.words) for one in cluster_plan.plan([V0], EMPTY % ("", ""))]
-    # As docs/operating/pair.md has it.
-    assert made == [
-        "property set stonith-enabled=false",
-        "resource create v0 ocf:iraid:volume volume=v0 meta migration-threshold=3 failure-timeout=10min promotable",
-        "constraint location v0-clone rule role=Promoted score=10 #uname eq gateway1",
-        "resource create v0-ip ocf:heartbeat:IPaddr2 ip=10.1.0.100 cidr_netmask=24",
-        "constraint colocation add v0-ip with Promoted v0-clone",
-        "constraint order promote v0-clone then start v0-ip",
-    ]
     assert not [text for text in texts([Volume("v0", "gateway1")], EMPTY % ("", "")) if "address" in text]
+
+
+def test_it_is_what_the_page_shows():
+    """What an administrator types there, and the role here, is one cluster."""
+    page = (ROOT / "docs/operating/pair.md").read_text()
+    shown = [shlex.split(line)[1:] for line in re.findall(r"^pcs (?!host|cluster).*", page, re.MULTILINE)]
+    made = cluster_plan.plan([Volume("v0", "gw1", "10.1.0.9", 24)], EMPTY % ("", ""))
+    assert [list(one.words) for one in made] == shown
+    name, *nodes = re.search(r"^pcs cluster setup (.*?)( --.*)?$", page, re.MULTILINE)[1].split()
+    assert (name, nodes) == ("pair", "gw1 addr=10.9.0.1 addr=10.1.0.1 gw2 addr=10.9.0.2 addr=10.1.0.2".split())
 
 
 def test_a_resource_that_somebody_made_is_taken_by_what_it_does():
