@@ -221,6 +221,28 @@ def test_a_command_that_fails_leaves_the_cluster_as_it_was(cluster):
     assert cluster.read_text() == before
 
 
+@pytest.mark.parametrize("refusals, changed", [(0, True), (1, True), (9, None)])
+def test_a_push_that_the_cluster_refuses_is_made_anew_from_what_it_has_by_then(
+    tmp_path, monkeypatch, refusals, changed
+):
+    monkeypatch.delenv("CIB_file", raising=False)
+    (tmp_path / "cibadmin").write_text(f"#!/bin/sh\necho read >>{tmp_path}/log\ncat <<END\n{EMPTY % ('', '')}\nEND\n")
+    (tmp_path / "pcs").write_text(f"""#!/bin/sh
+[ "$2" = cib-push ] || exit 0
+echo push >>{tmp_path}/log
+[ "$(grep -c push {tmp_path}/log)" -gt {refusals} ] || {{ echo "not by the schema" >&2; exit 1; }}
+""")
+    for name in ("cibadmin", "pcs"):
+        (tmp_path / name).chmod(0o755)
+    result = run_module("iraid_cluster", {"volumes": [{"name": "v0", "preferred": "gateway1"}]}, programs=tmp_path)
+    pushes = min(refusals + 1, 5)
+    assert (tmp_path / "log").read_text().split() == ["read", "push"] * pushes
+    if changed:
+        assert result["changed"] is True
+    else:
+        assert result["failed"] and "not by the schema" in result["msg"]
+
+
 def test_without_a_cluster_check_mode_predicts_and_a_run_fails(tmp_path, monkeypatch):
     monkeypatch.setenv("CIB_file", str(tmp_path / "none"))
     given = {"volumes": [{"name": "v0", "preferred": "gateway1"}]}

@@ -72,6 +72,7 @@ ARGUMENTS = {
     },
     "properties": {"type": "dict", "default": {}},
 }
+TRIES_MAX = 5
 
 
 def wanted(given):
@@ -82,13 +83,19 @@ def wanted(given):
     return volumes
 
 
-def pcs(module, *words):
+class Changed(ValueError):
+    """The cluster took no difference: something else has changed its configuration since it was read, as a cluster that
+    has just been formed does by itself.
+    """
+
+
+def pcs(module, *words, refused=ValueError):
     program = module.get_bin_path("pcs", opt_dirs=["/usr/sbin"])
     if program is None:
         raise ValueError("the command pcs is not on this machine: install it (iraid_cluster_packages)")
     status, out, err = module.run_command([program, *words])
     if status != 0:
-        raise ValueError(f"pcs {' '.join(words)}: {(err or out).strip()}")
+        raise refused(f"pcs {' '.join(words)}: {' / '.join((err or out).strip().splitlines()[:3])}")
 
 
 def change(module, before, steps):
@@ -106,25 +113,33 @@ def change(module, before, steps):
         if chosen:
             shutil.copyfile(new, chosen)
         else:
-            pcs(module, "cluster", "cib-push", new, f"diff-against={old}")
+            pcs(module, "cluster", "cib-push", new, f"diff-against={old}", refused=Changed)
+
+
+def bring_about(module, volumes):
+    """Texts of what was changed."""
+    for left in reversed(range(TRIES_MAX)):
+        before = cib.read(module)
+        if before is None:
+            if module.check_mode:
+                return [f"resource {one.name}-clone" for one in volumes]
+            raise ValueError("there is no cluster on this host: see systemctl status pacemaker")
+        steps = cluster_plan.plan(volumes, before, module.params["properties"])
+        try:
+            if steps:
+                change(module, before, steps)
+            return [one.text for one in steps]
+        except Changed:
+            if left == 0:
+                raise
+    return []
 
 
 def run(module):
-    given = module.params
     try:
-        volumes = wanted(given)
-        before = cib.read(module)
-        if before is None:
-            if not module.check_mode:
-                raise ValueError("there is no cluster on this host: see systemctl status pacemaker")
-            texts = [f"resource {one.name}-clone" for one in volumes]
-            module.exit_json(changed=True, changes=texts, diff=diff([], texts))
-        steps = cluster_plan.plan(volumes, before, given["properties"])
-        if steps:
-            change(module, before, steps)
+        texts = bring_about(module, wanted(module.params))
     except (ValueError, cluster_plan.Refused) as error:
         module.fail_json(msg=str(error))
-    texts = [one.text for one in steps]
     module.exit_json(changed=bool(texts), changes=texts, diff=diff([], texts))
 
 
