@@ -1256,6 +1256,9 @@
 	  "a read is judged by the time at which the turn began, before the gateway stood still")	\
 	X(LEASE_FROM_ANSWER, "lease-from-answer", 8, "level 5",				\
 	  "what a member said counts from when its answer is looked at")			\
+	X(LEASE_BESIDE_TAKING, "lease-beside-taking", 8,					\
+	  "test_engine_lease: test_a_read_beside_a_place_that_changes_hands_counts_that_place",	\
+	  "a read is proven without the place that some superblocks say has been filled")	\
 	X(FLUSH_UNPROVEN, "flush-unproven", 8, "level 5",					\
 	  "a flush succeeds though another gateway may have acknowledged what it is about")
 /* clang-format on */

@@ -27,6 +27,7 @@ struct member {
 	bool evicting;	       /* out, but the survivors' superblocks don't say so yet */
 	uint64_t evict_record; /* generation of superblocks that says it is out */
 	uint64_t evict_epoch;  /* and their epoch */
+	uint64_t kept_record;  /* ... that says that it stays after all; 0: nobody says otherwise */
 	/* answers, but wrongly, or an administrator wants it out: evict it although it is connected
 	 */
 	bool condemned;

@@ -43,6 +43,7 @@ forget_attempt(struct engine *engine)
 	for_each_member(engine, member) {
 		/* none of its superblocks is to be written in the next attempt */
 		evict_unawaited(member);
+		member->kept_record = 0;
 		if (member->evicting)
 			engine->evicting--;
 		member->evicting = false;

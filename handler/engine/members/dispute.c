@@ -12,12 +12,10 @@
  * logged in to again and again, for only a log-in registers us anew, and is believed to be ours
  * when it takes a write in such a session.
  *
- * Only a write tells: reads are allowed under the reservation that sessions take (Write Exclusive,
- * Registrants Only).
+ * A write is what tells for certain: some targets know only reservations under which all may read.
  *
- * A gateway that takes a volume over takes all members it reaches.  If it reached some only, it
- * must be such that could not start without those that deny it, or both would go on, each with its
- * half.
+ * A gateway that takes a volume over has members without which nobody could go on
+ * (geometry_quorum()).  One that was forced to may have fewer.
  */
 #include "internal.h"
 

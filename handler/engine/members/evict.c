@@ -477,6 +477,7 @@ evict_cancel(struct member *member)
 	engine->out &= ~ROLE(member->role);
 	engine->evicting--;
 	engine->eviction->kept_record = metadata_commit(engine);
+	member->kept_record = engine->eviction->kept_record;
 }
 
 /* Some superblocks may say that it is out.  A crash makes it that, and its chunks of all that is

@@ -38,10 +38,32 @@ lease_answered(const struct member_io *mio, int result)
 		MUTANT(LEASE_FROM_ANSWER) ? member->engine->figures.stamp_ns : mio->sent_ns;
 }
 
+/* The place that is changing hands: some superblocks name the one, and some the other, or nobody. */
+static uint32_t
+unsettled_place(const struct engine *engine)
+{
+	return target_changing(engine) && !MUTANT(LEASE_BESIDE_TAKING) ? ROLE(engine->target->role)
+								       : 0;
+}
+
+/* Whoever takes the volume over counts it, by whatever superblock is there.  One that was to be out
+ * and stays may be out by some.
+ */
 static bool
 may_speak(const struct member *member)
 {
-	return member->backend != NULL && member->in_sync && !member->disputed;
+	const struct engine *engine = member->engine;
+
+	return member->backend != NULL && member->in_sync && !member->disputed &&
+	       !(ROLE(member->role) & unsettled_place(engine)) &&
+	       engine->metadata->durable >= member->kept_record;
+}
+
+/* By the largest volume that some superblocks may speak of. */
+static uint32_t
+missing_for_all(const struct engine *engine)
+{
+	return engine->missing & ~unsettled_place(engine);
 }
 
 /* It changes with who is out only. */
@@ -49,10 +71,11 @@ static int
 quorum_now(struct engine *engine)
 {
 	struct eviction *eviction = engine->eviction;
+	const uint32_t out = missing_for_all(engine);
 
-	if (eviction->quorum == 0 || eviction->quorum_out != engine->missing) {
-		eviction->quorum_out = engine->missing;
-		eviction->quorum = geometry_quorum(&engine->geometry, engine->missing);
+	if (eviction->quorum == 0 || eviction->quorum_out != out) {
+		eviction->quorum_out = out;
+		eviction->quorum = geometry_quorum(&engine->geometry, out);
 	}
 	return eviction->quorum;
 }
@@ -67,7 +90,7 @@ lease_needed(struct engine *engine)
 		reserved += member->in_sync && member->identity.reservation;
 	if (reserved < quorum || MUTANT(ZOMBIE_READS_SERVED))
 		return 0; /* no other gateway can prove anything either */
-	return engine->geometry.members - __builtin_popcount(engine->missing) - quorum + 1;
+	return engine->geometry.members - __builtin_popcount(missing_for_all(engine)) - quorum + 1;
 }
 
 bool

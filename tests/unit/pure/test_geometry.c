@@ -522,6 +522,11 @@ check_quorum(const struct geometry *geometry, uint32_t out)
 	assert_int_equal(geometry_least(geometry, out), fewest_of_all(geometry, out));
 	assert_true(quorum >= geometry_least(geometry, out) && quorum <= there);
 	assert_true(2 * quorum > there);
+	/* who goes makes no more members necessary to meet every quorum */
+	for (int role = 0; role < geometry->members; role++)
+		if (!(out >> role & 1) && geometry_bears(geometry, out | 1u << role))
+			assert_true(there - 1 - geometry_quorum(geometry, out | 1u << role) <=
+				    there - quorum);
 	/* what is left of a quorum's members does not run */
 	for (uint32_t set = 0; set <= all; set++)
 		if ((set & out) == 0 && __builtin_popcount(set) == quorum)

@@ -30,15 +30,21 @@ wait_ms(struct rig *rig, uint64_t ms)
 }
 
 static void
-start(struct rig *rig, int level, int count, uint64_t seed)
+run(struct rig *rig)
 {
-	begin(rig, level, count, seed);
 	rig_start_active(rig);
 	rig_wait_for_resync(rig);
 	submit_everywhere(rig, REQUEST_WRITE, 512, 512);
 	rig_drain(rig);
 	wait_until(rig, all_clean);
 	wait_ms(rig, 50); /* that is on the members */
+}
+
+static void
+start(struct rig *rig, int level, int count, uint64_t seed)
+{
+	begin(rig, level, count, seed);
+	run(rig);
 }
 
 /* --- the set of a take-over --- */
@@ -306,6 +312,60 @@ test_a_read_waits_for_members_that_can_say_whose_the_volume_is(void **state)
 	finish(&rig);
 }
 
+/* Those that say that the first place is taken. */
+static enum tap_verdict
+hold_taking(struct tap *tap, const struct backend_io *io)
+{
+	static uint8_t block[LAYOUT_SUPERBLOCK_BYTES];
+	struct superblock superblock;
+
+	(void)tap;
+	return tap_superblock(io, block) &&
+			       superblock_decode(block, &superblock, NULL) == SUPERBLOCK_OK &&
+			       superblock.member_states[0] == MEMBER_IN_SYNC
+		       ? TAP_HOLD
+		       : TAP_PASS;
+}
+
+/* Three of four may be all that a gateway knows of, and the fourth is on the superblocks of those
+ * that another one reaches.
+ */
+static void
+test_a_read_beside_a_place_that_changes_hands_counts_that_place(void **state)
+{
+	struct rig rig;
+	struct tap tap;
+
+	(void)state;
+	begin(&rig, 5, 4, 37);
+	set_deadline_of_all(&rig, 60000000);
+	tap_init(&tap, &rig.members[1]);
+	run(&rig);
+	fake_member_cut(&rig.members[0], false);
+	submit_everywhere(&rig, REQUEST_WRITE, 512, 300);
+	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 5000));
+	rig_drain(&rig);
+	wait_ms(&rig, 3000);
+	tap.judge = hold_taking;
+	rig.members[0].reachable = true;
+	for (int i = 0; i < 20000 && rig.engine->target_phase != TARGET_TAKING; i++)
+		rig_step(&rig);
+	assert_int_equal(rig.engine->target_phase, TARGET_TAKING);
+	wait_ms(&rig, LEASE_MS);
+	for (int m = 0; m < 3; m++)
+		fake_member_hang(&rig.members[m]);
+	rig_submit(&rig, REQUEST_READ, sector_on(&rig, 3), 8, false);
+	wait_ms(&rig, 300);
+	assert_int_equal(rig.engine->target_phase, TARGET_TAKING);
+	assert_int_equal(rig.active_count, 1);
+	for (int m = 0; m < 3; m++)
+		fake_member_continue(&rig.members[m]);
+	tap.judge = NULL;
+	tap_let_go(&tap);
+	assert_true(rig_wait(&rig, VOLUME_ACTIVE, 5000));
+	finish(&rig);
+}
+
 static void
 test_a_flush_waits_for_members_that_can_say_whose_the_volume_is(void **state)
 {
@@ -428,6 +488,7 @@ main(void)
 		cmocka_unit_test(
 			test_a_read_is_not_answered_by_a_member_that_another_gateway_did_not_reach),
 		cmocka_unit_test(test_a_read_waits_for_members_that_can_say_whose_the_volume_is),
+		cmocka_unit_test(test_a_read_beside_a_place_that_changes_hands_counts_that_place),
 		cmocka_unit_test(test_a_flush_waits_for_members_that_can_say_whose_the_volume_is),
 		cmocka_unit_test(test_a_read_does_not_wait_for_a_silent_member),
 		cmocka_unit_test(test_without_reservations_nobody_is_asked),
