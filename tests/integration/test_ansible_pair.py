@@ -316,15 +316,31 @@ def test_pacemaker_s_volume_is_changed_and_never_moved(pair: Pair, make_farm: Ca
     pair.gateways[ONE].must("activate", "v0")
     pcs = pair.folder / "bin/pcs"
     pcs.parent.mkdir()
-    calls = "".join(
-        f"IRAID_SOCKET={pair.gateways[name].socket} {PYTHON} {IRAID} {words} v0 >&2\n"
-        for name, words in ((ONE, "standby"), (TWO, "activate"))
-    )
-    pcs.write_text(f'#!/bin/sh -e\necho "$@" >>{pair.folder}/pcs.log\n{calls}')
+    sockets = {name: pair.gateways[name].socket for name in PAIR}
+    pcs.write_text(f"""#!/bin/sh -e
+echo "$@" >>{pair.folder}/pcs.log
+[ "$1 $2" = "resource move" ] || exit 0
+case $4 in gateway1) to={sockets[ONE]} from={sockets[TWO]};; *) to={sockets[TWO]} from={sockets[ONE]};; esac
+IRAID_SOCKET=$from {PYTHON} {IRAID} standby v0 >&2
+IRAID_SOCKET=$to {PYTHON} {IRAID} activate v0 >&2
+""")
     pcs.chmod(0o755)
+    log = pair.folder / "pcs.log"
     assert pair.play(book="move", iraid_move_to=TWO).changed == 1
-    assert (pair.folder / "pcs.log").read_text() == "resource move v0-clone gateway2 --promoted\n"
+    assert log.read_text() == "resource move v0-clone gateway2 --promoted\n"
     assert pair.changes_asked() == [] and pair.roles() == ["standby", "active"]
+    log.unlink()
+    assert pair.play(book="upgrade", iraid_restart_command=["true"]).changed == 7
+    assert log.read_text().splitlines() == [
+        "node standby gateway1 --wait",
+        "node unstandby gateway1 --wait",
+        "resource move v0-clone gateway1 --promoted",
+        "node standby gateway2 --wait",
+        "node unstandby gateway2 --wait",
+    ]
+    assert pair.changes_asked() == []
+    refusal = pair.play(iraid_volumes=[{"name": "v0", "state": "absent"}], iraid_confirm_delete=["v0"]).refusal
+    assert "pcs resource delete" in refusal
 
 
 @pytest.mark.skipif(
