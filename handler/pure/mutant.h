@@ -1246,7 +1246,8 @@
 	  "a start forgets what was acknowledged and is in no row")				\
 	X(MAJORITY_IGNORED, "majority-ignored", 8, "level 10",					\
 	  "a take-over goes on with as many members as the level needs, though others could live with the rest")	\
-	X(UNPROVEN_COUNTED, "unproven-counted", 8, "level 5",					\
+	X(UNPROVEN_COUNTED, "unproven-counted", 8,						\
+	  "test_engine_lease: test_a_member_on_which_others_may_read_does_not_count",	\
 	  "a take-over counts members from which the gateway before is not proven gone")	\
 	X(LEASE_UNAWAITED, "lease-unawaited", 8, "level 5",					\
 	  "a take-over acknowledges while the gateway before may still answer by what it heard last")	\
@@ -1254,7 +1255,8 @@
 	  "a read is answered though another gateway may have the volume")			\
 	X(LEASE_BY_OLD_CLOCK, "lease-by-old-clock", 8, "level 5",				\
 	  "a read is judged by the time at which the turn began, before the gateway stood still")	\
-	X(LEASE_FROM_ANSWER, "lease-from-answer", 8, "level 5",				\
+	X(LEASE_FROM_ANSWER, "lease-from-answer", 8,						\
+	  "test_engine_lease: test_what_members_say_counts_from_when_they_were_asked",	\
 	  "what a member said counts from when its answer is looked at")			\
 	X(LEASE_BESIDE_TAKING, "lease-beside-taking", 8,					\
 	  "test_engine_lease: test_a_read_beside_a_place_that_changes_hands_counts_that_place",	\

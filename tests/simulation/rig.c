@@ -288,6 +288,15 @@ virtual_ns(void *owner)
 	return ((struct rig *)owner)->schedule.now_us * 1000;
 }
 
+/* As a driver's: when the turn began. */
+static uint64_t
+turn_ns(void *owner)
+{
+	const struct rig *rig = owner;
+
+	return rig->turn_ms != 0 ? rig->turn_ms * 1000000 : virtual_ns(owner);
+}
+
 void
 rig_start(struct rig *rig)
 {
@@ -295,7 +304,7 @@ rig_start(struct rig *rig)
 		.record_epoch = record_epoch,
 		.epochs_kept_in = "/var/lib/iraid",
 		.log = print_log,
-		.now_ns = rig->clockless ? NULL : virtual_ns,
+		.now_ns = rig->clockless ? NULL : turn_ns,
 		.clock_ns = rig->clockless ? NULL : virtual_ns,
 		.owner = rig,
 	};
@@ -381,6 +390,22 @@ void
 rig_step(struct rig *rig)
 {
 	advance(rig, rig->now_ms + 1 + fake_random(&rig->random) % rig->step_ms_max);
+	engine_run(rig->engine, rig->now_ms);
+}
+
+void
+rig_stand_still(struct rig *rig, uint64_t ms)
+{
+	rig->turn_ms = rig->now_ms;
+	advance(rig, rig->now_ms + ms);
+}
+
+void
+rig_go_on(struct rig *rig, bool in_its_turn)
+{
+	if (in_its_turn)
+		engine_run(rig->engine, rig->turn_ms);
+	rig->turn_ms = 0;
 	engine_run(rig->engine, rig->now_ms);
 }
 

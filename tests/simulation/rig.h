@@ -29,6 +29,7 @@ struct rig {
 	uint64_t sectors; /* of the volume that the load uses */
 	uint64_t volume_bytes;
 	uint64_t now_ms;
+	uint64_t turn_ms; /* when the turn began that it stands still in; 0: it does not */
 	uint64_t random;
 	uint32_t *acknowledged; /* by sector: number of the newest write that was */
 	/* newest that a flush or FUA made safe from a loss of power */
@@ -90,6 +91,9 @@ void rig_power_loss(struct rig *rig);
 
 void rig_step(struct rig *rig); /* members answer, time passes */
 void rig_steps(struct rig *rig, int steps);
+/* The gateway stands still, and goes on: perhaps in the turn that it was in. */
+void rig_stand_still(struct rig *rig, uint64_t ms);
+void rig_go_on(struct rig *rig, bool in_its_turn);
 void rig_jump(struct rig *rig); /* nothing to do: forward to the engine's deadline */
 /* As a driver does: the engine runs when a member has said something, or at its deadline, and not
  * otherwise.  False: neither will ever be.

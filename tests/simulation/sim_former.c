@@ -663,7 +663,10 @@ come_to_rest(struct sim *sim, uint64_t *random)
 {
 	load_flush(sim);
 	sim_wait(sim, sim_is_drained, REST_US);
+	if (random_once_in(random, 2)) /* its marks are cleaned */
+		sim_advance(sim, now(sim) + random_between(random, 2000000, 6000000));
 	load_flush(sim);
+	sim_wait(sim, sim_is_drained, REST_US);
 	for (uint64_t left = random_between(random, 0, 12); left > 0; left--) {
 		load_read(sim, random);
 		sim_advance(sim, now(sim) + random_between(random, 0, 600));

@@ -102,6 +102,24 @@ test_a_take_over_needs_members_that_meet_every_set_which_could_run(void **state)
 	check_refused(10, 4, 5, "from 2 of 4 members", 4);
 }
 
+/* Of a target that bars writes only nothing is proven. */
+static void
+test_a_member_on_which_others_may_read_does_not_count(void **state)
+{
+	struct rig rig;
+
+	(void)state;
+	start(&rig, 5, 4, 5);
+	crash(&rig);
+	rig.members[1].shares_reads = true;
+	take_over(&rig, 14);
+	assert_true(rig_wait(&rig, VOLUME_FAILED, 20000));
+	assert_non_null(strstr(rig_status(&rig).reason, "from 2 of 4 members"));
+	rig.members[0].reachable = true;
+	assert_true(rig_wait(&rig, VOLUME_ACTIVE, 20000));
+	finish(&rig);
+}
+
 static void
 check_taken(int level, int count, uint32_t reached, uint64_t seed)
 {
@@ -383,6 +401,47 @@ test_a_flush_waits_for_members_that_can_say_whose_the_volume_is(void **state)
 	rig_free(&rig);
 }
 
+/* It stands still while another gateway takes the volume over; what it is asked then it could
+ * answer at once.
+ */
+static void
+check_after_standstill(bool in_its_turn, uint64_t seed)
+{
+	struct rig rig;
+
+	start(&rig, 5, 3, seed);
+	wait_ms(&rig, 2000);
+	submit_everywhere(&rig, REQUEST_READ, 512, 512);
+	if (in_its_turn)
+		rig_drain(&rig); /* they have just spoken */
+	else
+		engine_run(rig.engine, rig.now_ms); /* they are about to */
+	rig_stand_still(&rig, 1000);
+	preempt(&rig, 7);
+	rig.errors_allowed = true;
+	rig_submit(&rig, REQUEST_FLUSH, 0, 0, false);
+	rig_go_on(&rig, in_its_turn);
+	rig_drain(&rig);
+	assert_int_equal(rig.last_error, -ESHUTDOWN);
+	assert_int_equal(rig.failed, 1);
+	rig_stop(&rig);
+	rig_free(&rig);
+}
+
+static void
+test_time_is_what_it_is_when_an_answer_is_given(void **state)
+{
+	(void)state;
+	check_after_standstill(true, 38);
+}
+
+static void
+test_what_members_say_counts_from_when_they_were_asked(void **state)
+{
+	(void)state;
+	check_after_standstill(false, 39);
+}
+
 /* One that hangs is not waited for where another one can say it. */
 static void
 test_a_read_does_not_wait_for_a_silent_member(void **state)
@@ -476,6 +535,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(
 			test_a_take_over_needs_members_that_meet_every_set_which_could_run),
+		cmocka_unit_test(test_a_member_on_which_others_may_read_does_not_count),
 		cmocka_unit_test(test_a_take_over_does_without_members_with_which_nobody_could_run),
 		cmocka_unit_test(test_a_take_over_goes_by_who_was_in_sync),
 		cmocka_unit_test(test_force_is_the_last_resort_of_a_take_over),
@@ -490,6 +550,8 @@ main(void)
 		cmocka_unit_test(test_a_read_waits_for_members_that_can_say_whose_the_volume_is),
 		cmocka_unit_test(test_a_read_beside_a_place_that_changes_hands_counts_that_place),
 		cmocka_unit_test(test_a_flush_waits_for_members_that_can_say_whose_the_volume_is),
+		cmocka_unit_test(test_time_is_what_it_is_when_an_answer_is_given),
+		cmocka_unit_test(test_what_members_say_counts_from_when_they_were_asked),
 		cmocka_unit_test(test_a_read_does_not_wait_for_a_silent_member),
 		cmocka_unit_test(test_without_reservations_nobody_is_asked),
 		cmocka_unit_test(test_under_load_the_proof_costs_no_command),
