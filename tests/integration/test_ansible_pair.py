@@ -32,7 +32,7 @@ IQN = "iqn.2026-01.org.example:v0"
 pytestmark = [
     pytest.mark.long,
     pytest.mark.no_sanitizer,
-    pytest.mark.timeout(400),
+    pytest.mark.timeout(900),
     pytest.mark.skipif(
         shutil.which("ansible-playbook") is None, reason="ansible-core is not installed; run scripts/deps --long"
     ),
@@ -407,6 +407,7 @@ def test_moves(pair: Pair, make_farm: Callable[..., TargetFarm]) -> None:
     pair.play()
 
     assert "'gateway9'" in pair.play(book="move", iraid_move_to="gateway9").refusal
+    assert "forks is 1" in pair.play("--forks", "1", book="move", iraid_move_to=TWO).refusal
     assert "does not take part" in pair.play("--limit", ONE, book="move", iraid_move_to=TWO).refusal
     assert pair.play("--check", book="move", iraid_move_to=TWO).changed == 2 and pair.roles() == ["active", "standby"]
     assert pair.play(book="move", iraid_move_to=TWO).changed == 2

@@ -338,8 +338,11 @@ role=$(cat {tmp_path}/role 2>/dev/null)
 case "$1" in
 status) if [ -z "$role" ]; then echo '{{"error":{{"message":"no such volume","type":"not_found"}}}}'; exit 1; fi
         state=$role; [ $role = fenced ] && state=standby
+        key=$(cat {tmp_path}/key 2>/dev/null || echo null)
+        [ -e {tmp_path}/released ] && rm -f {tmp_path}/key
         printf '{{"name":"v0","uuid":"{UUID}","role":"%s","state":"%s","users":[%s],' \\
                $role $state "$(cat {tmp_path}/users 2>/dev/null)"
+        echo '"holder":{{"own_key":"0x2","members":[{{"member":"m","key":'$key'}}]}},'
         echo '"health":{{"word":"OK","text":""}}}}';;
 activate) [ -e {tmp_path}/held ] && {{ echo '{{"error":{{"message":"held","remedy":"wait","type":"busy"}}}}'; exit 1; }}
           echo active >{tmp_path}/role; echo '{{}}';;
@@ -431,6 +434,21 @@ def test_a_role_is_set_once_and_never_by_force(command):
     assert [words for words in asked(command) if words.startswith("activate")] == ["activate v0 --timeout 9 --json"]
     assert role(command, "standby")["changed"] is True
     assert role(command, "standby")["changed"] is False
+
+
+def test_a_volume_is_taken_when_the_other_gateway_has_given_it_back(command, monkeypatch):
+    (command.parent / "role").write_text("standby\n")
+    (command.parent / "key").write_text('"0x1"')
+    result = role(command, "active", released=True, timeout=0)
+    assert result["failed"] and "has m reserved still" in result["msg"]
+    (command.parent / "released").touch()  # at the next look
+    assert role(command, "active", released=True)["changed"] is True
+    verbs = [words.split()[0] for words in asked(command)]
+    assert verbs.count("activate") == 1 and verbs.index("activate") > 2
+    # One that has it itself waits for nobody.
+    (command.parent / "role").write_text("standby\n")
+    (command.parent / "key").write_text('"0x2"')
+    assert role(command, "active", released=True, timeout=0)["changed"] is True
 
 
 def test_a_refused_role_is_told_in_the_command_s_words(command):

@@ -323,7 +323,7 @@ def test_a_volume_as_wanted_is_unchanged(handler):
         result = volume_module()
     assert result["changed"] is False and result["commands"] == [] and not result["warnings"]
     assert result["diff"]["before"] == result["diff"]["after"]
-    assert {method for method, _ in peer.calls} <= {"volume.status", "pool.list"}
+    assert {method for method, _ in peer.calls} <= {"volume.status", "volume.holder", "pool.list"}
 
 
 def test_check_mode_asks_and_changes_nothing(handler):
@@ -331,7 +331,7 @@ def test_check_mode_asks_and_changes_nothing(handler):
         result = volume_module(check_mode=True)
     assert result["changed"] is True and "create volume v0" in result["commands"][0]
     assert result["diff"]["before"] == {} and len(result["diff"]["after"]["members"]) == 3
-    assert {method for method, _ in peer.calls} <= {"volume.status", "pool.list"}
+    assert {method for method, _ in peer.calls} <= {"volume.status", "volume.holder", "pool.list"}
 
 
 @pytest.fixture
@@ -487,7 +487,7 @@ def test_overwrite_in_the_inventory_does_not_destroy_what_iraid_made(handler, ch
     with handler(volume_status=NO_VOLUME, examine=seen) as peer:
         result = volume_module(check_mode, overwrite=True, initiator="iqn.2026-01.org.e:me")
     assert result["failed"] and all(word in result["msg"] for word in [*words, "iraid_confirm_overwrite"]), result
-    assert {method for method, _ in peer.calls} <= {"volume.status", "pool.list", "examine"}
+    assert {method for method, _ in peer.calls} <= {"volume.status", "volume.holder", "pool.list", "examine"}
 
 
 def test_overwrite_takes_what_others_made_and_looks_at_spares_too(handler):
@@ -523,7 +523,7 @@ def test_a_replacement_is_looked_at_as_well(handler):
     with handler(volume_status=STATUS, examine=examined(SUPERBLOCK, "ok")) as peer:
         result = volume_module(**given)
     assert "holds member 1 of the iraid volume" in result["msg"]
-    assert {method for method, _ in peer.calls} <= {"volume.status", "pool.list", "examine"}
+    assert {method for method, _ in peer.calls} <= {"volume.status", "volume.holder", "pool.list", "examine"}
 
 
 def test_a_rate_is_set_once(handler):

@@ -22,6 +22,10 @@ options:
     description: C(false) only waits.
     type: bool
     default: true
+  released:
+    description: Before it is activated, wait until no other gateway has its members reserved.
+    type: bool
+    default: false
   timeout:
     description: Longest time to wait, seconds.
     type: int
@@ -57,10 +61,11 @@ ARGUMENTS = {
     "name": {"type": "str", "required": True},
     "role": {"type": "str", "choices": ["active", "standby"], "required": True},
     "set": {"type": "bool", "default": True},
+    "released": {"type": "bool", "default": False},
     "timeout": {"type": "int", "default": 60},
     "command": {"type": "str", "default": "iraid"},
 }
-LOOK_SECONDS = 0.5
+LOOK_SECONDS = 0.2
 # States in which a volume has its role.
 WORKS = {"active": ("active", "degraded"), "standby": ("standby",)}
 
@@ -87,6 +92,26 @@ def await_role(iraid, name, role, seconds):
         time.sleep(LOOK_SECONDS)
 
 
+def others(status):
+    """Members that another gateway has reserved; none where it can't be told."""
+    holder = (status or {}).get("holder") or {}
+    return [
+        one["member"] for one in holder.get("members", ()) if one.get("key") and one["key"] != holder.get("own_key")
+    ]
+
+
+def await_release(iraid, name, status, seconds):
+    deadline = time.monotonic() + seconds
+    while held := others(status):
+        if time.monotonic() > deadline:
+            raise ValueError(
+                f"volume {name} was not activated: after {seconds} s another gateway has {', '.join(held)} reserved still; see "
+                f"iraid status {name} there"
+            )
+        time.sleep(LOOK_SECONDS)
+        status = iraid.status(name)
+
+
 def run(module):
     given = module.params
     name, role = volume_name(given["name"]), given["role"]
@@ -104,6 +129,8 @@ def run(module):
     if module.check_mode:
         return module.exit_json(changed=given["set"], before=before, diff=shown)
     if given["set"] and role == "active":
+        if given["released"]:
+            await_release(iraid, name, status, given["timeout"])
         iraid.run("activate", name, "--timeout", str(given["timeout"]))
     elif given["set"]:
         iraid.run("standby", name)
