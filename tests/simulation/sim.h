@@ -464,7 +464,7 @@ struct sim {
 	int epoch_error; /* what that ends with */
 	uint64_t started_us;
 	uint64_t turn_us; /* when its turn began */
-	bool key_met; /* it failed, for a member had a dead gateway's reservation */
+	bool key_met;	  /* it failed, for a member had a dead gateway's reservation */
 	/* The gateway that died had all it was writing in the write log, and none has run since. */
 	bool logged;
 	bool log_void;		/* so many members die that it may go with them */
@@ -593,10 +593,10 @@ void former_submits(struct sim *sim, struct sim_request *request); /* a write */
 void former_judge(struct sim *sim, struct sim_request *request, int result);
 void former_records(struct sim *sim, enum epoch_kind kind, uint64_t epoch);
 bool former_is_void(const struct sim *sim, uint32_t number);
-uint64_t former_sectors(const struct sim *sim); /* of the volume, as it knows it */
+uint64_t former_sectors(const struct sim *sim);	     /* of the volume, as it knows it */
 bool former_unreached(const struct sim *sim, int m); /* by the gateway that runs */
-bool former_holds(const struct sim *sim);	/* the reservation of some device */
-void former_lets_go(struct sim *sim, int m);	/* a device that is added */
+bool former_holds(const struct sim *sim);	     /* the reservation of some device */
+void former_lets_go(struct sim *sim, int m);	     /* a device that is added */
 /* what is called back is not of the gateway that runs */
 bool former_speaks(const struct sim *sim);
 
