@@ -53,6 +53,7 @@ def answering(path: Path, text: bytes) -> Callable[[], None]:
         with socket.socket(socket.AF_UNIX) as server:
             server.bind(str(path))
             server.listen()
+            server.settimeout(10.0)  # nobody may come
             with server.accept()[0] as connection:
                 connection.recv(65536)
                 connection.sendall(text)
