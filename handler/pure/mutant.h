@@ -1253,7 +1253,8 @@
 	  "a take-over acknowledges while the gateway before may still answer by what it heard last")	\
 	X(ZOMBIE_READS_SERVED, "zombie-reads-served", 8, "level 5",				\
 	  "a read is answered though another gateway may have the volume")			\
-	X(LEASE_BY_OLD_CLOCK, "lease-by-old-clock", 8, "level 5",				\
+	X(LEASE_BY_OLD_CLOCK, "lease-by-old-clock", 8,					\
+	  "test_engine_lease: test_time_is_what_it_is_when_an_answer_is_given",		\
 	  "a read is judged by the time at which the turn began, before the gateway stood still")	\
 	X(LEASE_FROM_ANSWER, "lease-from-answer", 8,						\
 	  "test_engine_lease: test_what_members_say_counts_from_when_they_were_asked",	\

@@ -611,6 +611,8 @@ fall_ill(struct sim *sim, uint64_t *random)
 	if (kind == 1 || (kind == 3 && random_once_in(random, 3))) {
 		sim_trace(sim, "it stands still for %llu us", (unsigned long long)lasts_us);
 		former->still_until_us = now(sim) + random_between(random, 0, lasts_us);
+		if (random_once_in(random, 2)) /* until the other one has it */
+			former->still_until_us += 1000000;
 	}
 	if (kind == 3)
 		draw_halves(sim, lasts_us, random);
@@ -625,6 +627,11 @@ fall_ill(struct sim *sim, uint64_t *random)
 static void
 haunt(struct sim *sim, uint64_t *random)
 {
+	if (sim->former.engine == NULL)
+		return;
+	sim->former.asked = true;
+	load_flush(sim); /* it may know of nothing that has to be flushed */
+	sim->former.asked = false;
 	for (uint64_t left = fake_random(random) % 60; left > 0 && !sim->crash_due; left--) {
 		if (sim->active_count < sim->depth)
 			load_submit(sim, random);
