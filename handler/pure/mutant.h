@@ -476,6 +476,10 @@
 	X(CONFLICT_UNASKED, "conflict-unasked", 17,						\
 	  "test_engine_fence: test_a_gateway_that_has_taken_all_members_is_believed",		\
 	  "a member that speaks of another gateway is evicted before the others were asked")	\
+	X(CLAIM_DENIED_AT_ONCE, "claim-denied-at-once", 17,					\
+	  "test_engine_fence: "									\
+	  "test_a_gateway_that_takes_one_member_after_the_other_finds_all_in_sync",		\
+	  "a member is evicted while another gateway takes one after the other")		\
 	X(LOGIN_CONFLICT_UNHEARD, "login-conflict-unheard", 17,					\
 	  "test_engine_fence: test_a_member_that_refuses_a_session_for_another_gateway_is_believed",	\
 	  "a log-in that finds another gateway's reservation counts as silence")			\

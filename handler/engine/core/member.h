@@ -33,6 +33,7 @@ struct member {
 	bool condemned;
 	/* says that another gateway has reserved it, and the others are asked: dispute.c */
 	bool disputed;
+	bool denied_late; /* they are asked, once they have had the time to be taken too */
 	/* the others deny it, and can't do without it: it is asked until it does so too */
 	bool held;
 	bool held_known; /* which was told; its sessions come and go quietly */

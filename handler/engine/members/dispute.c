@@ -4,7 +4,7 @@
  *	conflict --> the member is disputed: nothing is sent to it, its commands wait
  *	   |
  *	   v         each other member is written a block that nobody reads; it denies by doing that, and nothing else
- *	 all say no ------------------------> it is mistaken: evicted, and excluded; where it can't be spared it is held
+ *	 all say no, and TAKING_MS later ---> it is mistaken: evicted, and excluded; where it can't be spared it is held
  *	 more say so too, or those that deny
  *	 it could be done without ----------> fenced off: this gateway has lost the volume
  *
@@ -24,6 +24,20 @@
 
 #define ASK_PAUSE_MS 200u  /* after an answer that is none */
 #define HELD_PAUSE_MS 500u /* while one is held the others are asked again so often */
+
+/* Whoever takes the volume over comes to one member after the other.  One that was evicted before
+ * the next was taken would lack, for the new gateway, what was being written: as if it had failed
+ * together with this one.  No longer than a silent member is waited for.
+ */
+#define TAKING_MS 2000u
+
+static uint64_t
+taken_by_ms(const struct member *member)
+{
+	uint32_t give_up_ms = member->engine->options.give_up_ms;
+
+	return member->disputed_ms + (give_up_ms < TAKING_MS ? give_up_ms : TAKING_MS);
+}
 
 /* Of one that is held: another session may find that it is ours. */
 static void
@@ -46,6 +60,7 @@ dispute_begin(struct member *member)
 		return;
 	}
 	member->disputed = true;
+	member->denied_late = false;
 	member->disputed_ms = engine->now_ms;
 	member->disputed_at = ++engine->moment;
 	member_note(member, "says that another gateway has reserved it");
@@ -220,6 +235,29 @@ dismiss_claim(struct member *member)
 		evict_member_silent(member);
 }
 
+/* Those that deny it have had the time to be taken as well; when it is over they are asked once
+ * more.
+ */
+static bool
+denied_late_enough(struct engine *engine)
+{
+	bool enough = true;
+
+	if (MUTANT(CLAIM_DENIED_AT_ONCE))
+		return true;
+	for_each_member(engine, member) {
+		if (!member->disputed || member->denied_late)
+			continue;
+		enough = false;
+		if (engine->now_ms < taken_by_ms(member))
+			continue;
+		member->denied_late = true;
+		member->disputed_at = ++engine->moment;
+		engine->activity++;
+	}
+	return enough;
+}
+
 void
 dispute_run(struct engine *engine)
 {
@@ -254,6 +292,8 @@ dispute_run(struct engine *engine)
 		member_fence_off(first);
 		return;
 	}
+	if (spared && !denied_late_enough(engine))
+		return;
 	for_each_member(engine, member) {
 		if (member->disputed && spared)
 			dismiss_claim(member);
@@ -275,6 +315,9 @@ dispute_deadline(const struct engine *engine)
 		if (member->backend == NULL)
 			continue;
 		disputed |= member->disputed;
+		if (member->disputed && !member->denied_late &&
+		    taken_by_ms(member) > engine->now_ms && taken_by_ms(member) < deadline)
+			deadline = taken_by_ms(member);
 		if (member->held && member->disputed_ms + HELD_PAUSE_MS > engine->now_ms &&
 		    member->disputed_ms + HELD_PAUSE_MS < deadline)
 			deadline = member->disputed_ms + HELD_PAUSE_MS;

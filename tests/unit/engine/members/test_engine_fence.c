@@ -83,6 +83,28 @@ test_a_gateway_that_has_taken_all_members_is_believed(void **state)
 	stop(&rig);
 }
 
+/* A take-over comes to one member after the other.  Evicted meanwhile, the first one would lack what
+ * is being written, for the gateway that has it now.
+ */
+static void
+test_a_gateway_that_takes_one_member_after_the_other_finds_all_in_sync(void **state)
+{
+	struct rig rig;
+
+	(void)state;
+	start(&rig, 5, 4, 1921);
+	rig.errors_allowed = true;
+	rig.members[0].taken = true;
+	write_everywhere(&rig);
+	rig_steps(&rig, 100);
+	for (int i = 1; i < 4; i++)
+		rig.members[i].taken = true;
+	expect_fenced(&rig);
+	for (int i = 1; i < 4; i++)
+		assert_int_equal(rig_superblock(&rig, i).member_states[0], MEMBER_IN_SYNC);
+	stop(&rig);
+}
+
 static void
 refuse_to_be_asked(struct rig *rig, int member)
 {
@@ -629,6 +651,8 @@ main(void)
 		cmocka_unit_test(test_volume_whose_owner_can_not_be_read_is_refused),
 		cmocka_unit_test(test_a_member_that_alone_speaks_of_another_gateway_is_evicted),
 		cmocka_unit_test(test_a_gateway_that_has_taken_all_members_is_believed),
+		cmocka_unit_test(
+			test_a_gateway_that_takes_one_member_after_the_other_finds_all_in_sync),
 		cmocka_unit_test(test_a_gateway_that_could_start_with_what_it_has_is_believed),
 		cmocka_unit_test(
 			test_a_member_that_can_not_be_spared_is_asked_until_it_takes_a_write),
