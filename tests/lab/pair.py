@@ -52,26 +52,16 @@ FIO = (
     "--direct=1 --randrepeat=0 --verify=crc32c --verify_backlog=32 --verify_fatal=1 --output-format=terse --filename="
 )
 
-# As an administrator has it: the hardware handler is what user-mode Linux lacks.
+# Beside what the package ships.  This machine has no other disks, so every path is one of ours.
 MULTIPATH_CONFIGURATION = """
 defaults {
 	find_multipaths no
 	user_friendly_names yes
-	polling_interval 1
-	max_polling_interval 2
-}
-devices {
-	device {
-		vendor IRAID
-		product ".*"
-		path_grouping_policy group_by_prio
-		prio alua
-		failback immediate
-		no_path_retry queue
-		hardware_handler "0"
-	}
 }
 """
+PACKAGED_CONFIGURATION = ROOT / "config/multipath/iraid.conf"
+# User-mode Linux lacks scsi_dh_alua, which other kernels attach by themselves.
+NO_HANDLER = 's/^\\t*vendor .*/&\\nhardware_handler "0"/'
 # Seconds until a silent path is given up: dm-multipath has another one; a single path must wait.
 ISCSI_TIMES = {MULTIPATH: (2, 2, 2), ADDRESS: (2, 2, 600)}
 
@@ -213,6 +203,8 @@ class Pair:
         self.initiator.run("/lib/systemd/systemd-udevd --daemon").good()
         if self.path == MULTIPATH:
             self.initiator.run("cat >/etc/multipath.conf", given=MULTIPATH_CONFIGURATION).good()
+            shown = f"sed '{NO_HANDLER}' {PACKAGED_CONFIGURATION} >/etc/multipath/conf.d/iraid.conf"
+            self.initiator.run(f"mkdir -p /etc/multipath/conf.d && {shown}").good()
             self.initiator.run("modprobe -a dm-multipath dm-service-time && multipathd").good()
             portals = [gateway.machine.address("front") for gateway in (self.a, self.b)]
             self.device = "/dev/mapper/mpatha"

@@ -41,7 +41,7 @@ def test_output_and_exit_status_pass_and_each_machine_s_state_is_kept():
         for name in ("a", "b"):
             assert (kept / name / "after" / "ps").stat().st_size > 0
             assert (kept / name / "log").is_dir()
-        assert not list(kept.glob("*.img"))
+        assert not list(kept.glob("*.disk"))
         assert gone(kept)
     finally:
         shutil.rmtree(kept)

@@ -186,7 +186,7 @@ class Machine:
                 str(AGENT_PORT),
             ],
             state=self.state,
-            persist=_disk(self._lab, self.name),
+            disk=_disk(self._lab, self.name).parent,
             machines=[],
             name=self.name,
             nics=[network.nic(net, self.name, self.host) for net in network.NETWORKS],
@@ -216,7 +216,7 @@ def description(lab: Path) -> Options:
 
 
 def _disk(lab: Path, machine: str) -> Path:
-    return lab / f"{machine}.img"
+    return lab / f"{machine}.disk" / "disk.img"
 
 
 def make_disks(lab: Path) -> None:
@@ -225,12 +225,13 @@ def make_disks(lab: Path) -> None:
     options = description(lab)
     for name in options.machines:
         shutil.rmtree(lab / name, ignore_errors=True)
+        _disk(lab, name).parent.mkdir()
         make_image(_disk(lab, name), parse_size(options.persist_size))
 
 
 def remove_disks(lab: Path) -> None:
     for name in description(lab).machines:
-        _disk(lab, name).unlink(missing_ok=True)
+        shutil.rmtree(_disk(lab, name).parent, ignore_errors=True)
 
 
 def collect_state(machines: Machines) -> None:

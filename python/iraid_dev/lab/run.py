@@ -7,7 +7,7 @@ DIR/log/          the guest's /var/log (tcmu-runner.log, ...), written while it 
 DIR/after/        state of a failed run: processes, configfs, sessions, stuck tasks
 DIR/exit-status   the command's, written by the guest when it ends
 DIR/off-seconds   from then until the guest was off; absent when it had to be killed
-DIR/MACHINE/      with --machines: the same of each machine, and its disk as MACHINE.img beside it
+DIR/MACHINE/      with --machines: the same of each machine, and its disk in MACHINE.disk/ beside it
 """
 
 from __future__ import annotations
@@ -64,6 +64,7 @@ class Options:
     root: Path | None = None
     shown: list[Path] = field(default_factory=list)
     machines: list[str] = field(default_factory=list)
+    disk: Path | None = None  # the folder of its disk.img
     name: str = "lab"
     nics: list[Nic] = field(default_factory=list)
     hosts: dict[str, str] = field(default_factory=dict)
@@ -121,6 +122,7 @@ class RunDirectory:
             "LAB_NICS": "\n".join(f"{nic.name} {nic.address}" for nic in options.nics),
             "LAB_HOSTS": "\n".join(f"{address} {name}" for name, address in options.hosts.items()),
             "LAB_PERSIST": "1" if options.persist else "",
+            "LAB_DISK": options.disk or "",
             "LAB_SYSTEMD": "1" if options.systemd else "",
             "LAB_POWER_CUT": "1" if options.power_cut else "",
             "LAB_KEEP": "1" if options.keep or options.state else "",
