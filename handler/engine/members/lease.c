@@ -83,14 +83,17 @@ quorum_now(struct engine *engine)
 int
 lease_needed(struct engine *engine)
 {
+	const int there = engine->geometry.members - __builtin_popcount(missing_for_all(engine));
 	const int quorum = quorum_now(engine);
-	int reserved = 0;
+	int unreserved = 0;
 
+	/* Who is on its way out counts for whoever takes the volume over. */
 	for_each_member(engine, member)
-		reserved += member->in_sync && member->identity.reservation;
-	if (reserved < quorum || MUTANT(ZOMBIE_READS_SERVED))
+		unreserved +=
+			(member->in_sync || member->evicting) && !member->identity.reservation;
+	if (there - unreserved < quorum || MUTANT(ZOMBIE_READS_SERVED))
 		return 0; /* no other gateway can prove anything either */
-	return engine->geometry.members - __builtin_popcount(missing_for_all(engine)) - quorum + 1;
+	return there - quorum + 1;
 }
 
 bool
