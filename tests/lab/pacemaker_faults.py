@@ -144,6 +144,7 @@ def main() -> int:
             rows.append(cluster.end_writing())
             print(json.dumps(dataclasses.asdict(rows[-1])), flush=True)
             cluster.b.machine.run(f"pcs resource cleanup {VOLUME}", seconds=120.0)
+            cluster.spy.forgive(cluster.a.members_see)  # its turn begins again
             cluster.b.machine.run(f"pcs resource move {VOLUME}-clone a --promoted", seconds=200.0)
             cluster.wait_promoted(cluster.a)
     print(table(rows))
