@@ -359,7 +359,7 @@ def test_a_record_without_a_runner_tells_bad_input(agent: Agent) -> None:
 
 def test_a_start_waits_for_the_runner(agent: Agent) -> None:
     agent.gateway.stop()
-    starts = subprocess.Popen([agent.program, "start"], env=agent.environment())
+    starts = subprocess.Popen([agent.program, "start"], env=agent.environment(answer_timeout=60))
     try:
         restart_engine(agent.gateway)
         assert starts.wait(COMMAND_SECONDS_MAX) == SUCCESS
@@ -367,6 +367,13 @@ def test_a_start_waits_for_the_runner(agent: Agent) -> None:
         starts.kill()
         starts.wait()
     assert agent.role() == ("standby", "standby")
+
+
+def test_a_start_without_a_runner_fails_soon_since_no_other_gateway_is_promoted_meanwhile(agent: Agent) -> None:
+    agent.gateway.stop()
+    said = agent.must(GENERIC, "start")
+    assert "does not answer" in said, said
+    assert agent.probe() == NOT_RUNNING
 
 
 # --- scores ---
