@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+from pathlib import Path
 
 import pytest
 from disk_bytes import get, put
@@ -31,6 +33,30 @@ def is_on_standby(disk: str) -> None:
         assert status == NOT_READY and "standby" in text.lower(), (cdb, status, text)
 
 
+def in_flight(disk: str) -> int:
+    return sum(map(int, Path("/sys/class/block", Path(os.path.realpath(disk)).name, "inflight").read_text().split()))
+
+
+@pytest.mark.timeout(600)
+def test_what_is_asked_while_an_address_moves_is_busy_and_fails_nothing(gateway, lio_members):
+    """One address that a cluster moves: the initiator asks the gateway that has just lost its turn."""
+    volume = gateway.create(5, lio_members(3, size_bytes=64 << 20))
+    disk = volume.login().path
+    content = os.urandom(64 * KIB)
+    put(disk, content, 0)
+    iraid("standby", volume.name)
+    hear_of_the_change(disk)
+    with subprocess.Popen(
+        ["dd", f"if={disk}", "bs=64K", "count=1", "iflag=direct", "status=none"], stdout=subprocess.PIPE
+    ) as reader:
+        wait_for(lambda: in_flight(disk) > 0, "the read to be under way")
+        assert raw(disk, TEST_UNIT_READY)[0] == NOT_READY
+        assert reader.poll() is None
+        iraid("activate", volume.name)
+        assert reader.communicate(timeout=60)[0] == content
+    assert reader.returncode == 0
+
+
 @pytest.mark.timeout(600)
 def test_a_lun_on_standby_stays_and_is_not_ready_until_its_volume_is_active(gateway, lio_members):
     volume = gateway.create(5, lio_members(3, size_bytes=64 << 20))
@@ -40,6 +66,7 @@ def test_a_lun_on_standby_stays_and_is_not_ready_until_its_volume_is_active(gate
     name, size = run("sg_inq", "--page=0x83", disk), run("sg_readcap", "--long", disk)
     iraid("standby", volume.name)
     hear_of_the_change(disk)
+    wait_for(lambda: raw(disk, READ_10, "-r", "4096")[0] == NOT_READY, "the time for an address to move to be over", 90)
     is_on_standby(disk)
     assert run("sg_inq", "--page=0x83", disk) == name
     assert run("sg_readcap", "--long", disk) == size

@@ -38,6 +38,7 @@
 #define SUBTYPE "iraid"
 #define OPCODE_INQUIRY 0x12
 #define IOS_PER_BLOCK 64
+#define ADDRESS_MOVES_MS 30000 /* a cluster has moved the address by then */
 #define RETRY_MS 1000
 /* The kernel gives a command up after 30 s (cmd_time_out): what has many steps, or pieces, begins
  * none so long after.
@@ -71,6 +72,10 @@ struct device {
 	bool unfit_logged;
 	/* the command thread's: the role that initiators were told last */
 	bool role_known, was_standby;
+	/* by monotonic_ms(): until then who finds the volume gone to another gateway is BUSY;
+	 * 0: it was not active here since the LUN was opened; UINT64_MAX: it is
+	 */
+	_Atomic uint64_t busy_until_ms;
 	struct io *free;	       /* the command thread's */
 	_Atomic(struct io *) returned; /* pushed by the volume's thread */
 	struct io_block *blocks;
@@ -162,6 +167,55 @@ status_of(struct tcmur_cmd *command, const struct scsi_outcome *outcome)
 	return TCMU_STS_PASSTHROUGH_ERR;
 }
 
+/* As the kernel has it, which enforces it: false without another gateway. */
+static bool
+find_pair(const struct device *device, struct lio_pair *pair)
+{
+	char config[sizeof(SUBTYPE) + LAYOUT_NAME_MAX + 1];
+
+	snprintf(config, sizeof(config), SUBTYPE "/%s", device->name);
+	return alua && alua_find(alua, config, pair);
+}
+
+/* Initiators that see both gateways go to the other one when they hear of standby.  One that sees
+ * a single address, which a cluster moves, would fail what it asks for: Linux repeats BUSY, and by
+ * then the address has moved.
+ */
+static bool
+address_may_move(struct device *device)
+{
+	uint64_t until_ms = UINT64_MAX, now_ms = monotonic_ms();
+	struct lio_pair pair;
+
+	atomic_compare_exchange_strong(&device->busy_until_ms, &until_ms,
+				       now_ms + ADDRESS_MOVES_MS);
+	return now_ms < until_ms && !find_pair(device, &pair);
+}
+
+static bool
+says_standby(const struct scsi_outcome *outcome)
+{
+	return outcome->status == STATUS_CHECK_CONDITION && outcome->key == SENSE_NOT_READY &&
+	       outcome->asc == ASC_STANDBY;
+}
+
+/* Of a command that needs the medium. */
+static int
+status_of_io(struct device *device, struct tcmur_cmd *command, const struct scsi_outcome *outcome)
+{
+	if (says_standby(outcome) && address_may_move(device))
+		return TCMU_STS_BUSY;
+	return status_of(command, outcome);
+}
+
+static int
+refuse(struct device *device, struct tcmur_cmd *command, uint16_t asc)
+{
+	struct scsi_outcome outcome = scsi_check(SENSE_NOT_READY, asc);
+
+	return status_of_io(device, command, &outcome);
+}
+
 static int
 sense(struct tcmur_cmd *command, uint8_t key, uint16_t asc)
 {
@@ -198,7 +252,7 @@ io_done(struct engine_request *request, int result)
 	if (io->read_after_flush)
 		request->op = REQUEST_READ;
 	outcome = scsi_outcome_of(request, result, result == -ENOMEDIUM && has_failed(device));
-	status = status_of(command, &outcome);
+	status = status_of_io(device, command, &outcome);
 	/* Before the command completes: after the last one the device may be closed. */
 	return_io(io);
 	tcmur_cmd_complete(tcmu, command, status);
@@ -265,6 +319,7 @@ readiness(struct device *device, struct volume_brief *brief)
 	/* A fenced one too: what it was asked for before may still be ending. */
 	if (brief->role != ROLE_ACTIVE || brief->state == VOLUME_STANDBY)
 		return ASC_STANDBY;
+	atomic_store_explicit(&device->busy_until_ms, UINT64_MAX, memory_order_relaxed);
 	if (brief->state == VOLUME_FAILED)
 		return ASC_MANUAL_INTERVENTION;
 	if (brief->size_bytes == 0)
@@ -358,7 +413,7 @@ submit_io(struct tcmu_device *tcmu, struct tcmur_cmd *command, enum request_op o
 	struct io *io;
 
 	if (!may_submit(device, asc))
-		return sense(command, SENSE_NOT_READY, asc);
+		return refuse(device, command, asc);
 	if (op == REQUEST_WRITE && is_covered(device, (uint64_t)offset, length))
 		return TCMU_STS_BUSY;
 	io = take_io(device);
@@ -419,7 +474,7 @@ raw_done(struct scsi_job *job)
 
 	if (outcome->asc == ASC_BECOMING_READY && has_failed(raw->device))
 		outcome->asc = ASC_MANUAL_INTERVENTION;
-	status = status_of(command, outcome);
+	status = status_of_io(raw->device, command, outcome);
 	atomic_store(&raw->ended, true); /* the command thread may free it now */
 	tcmur_cmd_complete(tcmu, command, status);
 }
@@ -438,16 +493,6 @@ describe_unit(struct device *device, const struct volume_brief *brief, uint16_t 
 		.not_ready = not_ready,
 	};
 	memcpy(unit->uuid, device->uuid, sizeof(unit->uuid));
-}
-
-/* As the kernel has it, which enforces it: false without another gateway. */
-static bool
-find_pair(const struct device *device, struct lio_pair *pair)
-{
-	char config[sizeof(SUBTYPE) + LAYOUT_NAME_MAX + 1];
-
-	snprintf(config, sizeof(config), SUBTYPE "/%s", device->name);
-	return alua && alua_find(alua, config, pair);
 }
 
 static void
@@ -473,7 +518,7 @@ raw_begin(struct device *device, struct tcmur_cmd *command)
 	uint16_t asc = readiness(device, &brief);
 
 	if (!may_submit(device, asc) && !scsi_works_on_standby(lib->cdb))
-		return sense(command, SENSE_NOT_READY, asc);
+		return refuse(device, command, asc);
 	raw = calloc(1, sizeof(*raw));
 	if (!raw)
 		return TCMU_STS_NO_RESOURCE;
@@ -589,6 +634,8 @@ handle_command(struct tcmu_device *tcmu, struct tcmur_cmd *command)
 	case LUN_CHECK:
 		break;
 	}
+	if (not_ready != 0 && answer.asc == not_ready && !scsi_works_on_standby(lib->cdb))
+		return refuse(device, command, answer.asc);
 	return sense(command, answer.key, answer.asc);
 }
 
