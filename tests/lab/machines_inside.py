@@ -81,7 +81,16 @@ def test_a_stream_goes_from_one_to_the_other(a, b):
 
 
 def test_a_cable_is_cut_and_healed(a, b):
+    """Who hears this machine by its address of the data link goes on doing it."""
+
+    def link() -> str:
+        return subprocess.run(["ip", "-br", "link", "show", "back"], capture_output=True, text=True, check=True).stdout
+
+    before = link()
     a.cut("back")
+    b.cut("back")
+    assert link().split()[2] == before.split()[2]
+    b.heal("back")
     assert not hears(a, b.address("back")) and hears(a, b.address("front"))
     a.heal("back")
     assert hears(a, b.address("back"))

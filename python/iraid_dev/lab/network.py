@@ -20,12 +20,16 @@ def address(network: str, host: int) -> str:
     return f"10.77.{NETWORKS.index(network)}.{host}"
 
 
+def _mac(network: str, host: int) -> str:
+    return f"02:00:00:00:{NETWORKS.index(network):02x}:{host:02x}"
+
+
 def nic(network: str, machine: str, host: int) -> Nic:
     return Nic(
         network,
         address(network, host),
         f"{machine}.{network}.m",
-        f"02:00:00:00:{NETWORKS.index(network):02x}:{host:02x}",
+        _mac(network, host),
     )
 
 
@@ -44,7 +48,8 @@ def make(machines: list[str]) -> None:
     ip("rule", "add", "preference", "100", "lookup", "local")
     ip("rule", "del", "preference", "0")
     for network in NETWORKS:
-        ip("link", "add", network, "type", "bridge")
+        # An address of its own: else it has that of one of its ports, and another one when that cable is cut.
+        ip("link", "add", network, "address", _mac(network, 1), "type", "bridge")
         ip("address", "add", f"{address(network, 1)}/24", "dev", network)
         ip("link", "set", network, "up")
         for machine in machines:
