@@ -134,9 +134,9 @@ class Gateway:
         self.machine.run("targetctl restore").good()
         self.iraid("standby", VOLUME).good()
 
-    def export(self) -> None:
+    def export(self, path: str) -> None:
         words = ["--iqn", IQN, "--portal", "0.0.0.0:3260", "--acl", f"{INITIATOR}-i", "--no-chap"]
-        self.iraid("export", VOLUME, *words, "--pair", str(self.number)).good()
+        self.iraid("export", VOLUME, *words, *(["--pair", str(self.number)] if path == MULTIPATH else [])).good()
 
     def take_address(self) -> None:
         self.machine.run(f"{GUEST}/take-address {MOVING_ADDRESS} front").good()
@@ -186,9 +186,9 @@ class Pair:
         # LIO tells gateways apart by their initiator names alone: b has one of its own.
         self.b.machine.run(f"sed -i /^initiator/d /etc/iraid/volumes/{VOLUME}.conf").good()
         self.b.iraid("standby", VOLUME).good()
-        self.a.export()
+        self.a.export(self.path)
         self.move(self.b)
-        self.b.export()
+        self.b.export(self.path)
         self.move(self.a)
 
     def _log_in(self) -> None:
