@@ -38,7 +38,6 @@ static void
 start_engine(struct replay *replay)
 {
 	struct engine_options options = {
-		.owner = "crash_replay",
 		.assembly_wait_ms = 100,
 		.assembly_limit_ms = 20000,
 		.queue_limit_ms = 5000,
@@ -49,6 +48,8 @@ start_engine(struct replay *replay)
 	struct engine_port port = { .log = say, .owner = replay };
 	struct backend *backends[IRAID_MEMBERS_MAX];
 
+	snprintf(options.owner, sizeof(options.owner), "%s",
+		 replay->owner[0] != '\0' ? replay->owner : "crash_replay");
 	memcpy(options.volume_uuid, replay->shape.volume_uuid, sizeof(options.volume_uuid));
 	for (int i = 0; i < replay->members.count; i++)
 		backends[i] = &replay->members.members[i].backend;

@@ -35,6 +35,8 @@ struct replay {
 	struct oracle oracle;
 	struct geometry geometry;
 	struct superblock shape; /* of a member, as it was at first */
+	/* of the gateway that died, which is started again: no other one takes its members */
+	char owner[LAYOUT_OWNER_MAX + 1];
 	/* of the members, in this record nobody takes another's place */
 	uint8_t roles[IRAID_MEMBERS_MAX];
 	uint64_t seed;

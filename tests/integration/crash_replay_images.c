@@ -190,6 +190,8 @@ replay_look_at_images(struct replay *replay)
 		for (uint32_t r = 0; r < replay->regions; r++)
 			replay->flags[r] |= flags[r];
 	}
+	if (newest.owner[0] != '\0')
+		memcpy(replay->owner, newest.owner, sizeof(replay->owner));
 	replay->untrusted = 0;
 	for (int role = 0; role < geometry->members; role++)
 		if (!(present & 1u << role) || newest.member_states[role] != MEMBER_IN_SYNC)
