@@ -73,6 +73,7 @@ def as_the_gateway_says(disk: Disk, checker: str, priority: str) -> str:
     return name if name not in ("", "[orphan]") and seen == [checker, priority] else ""
 
 
+@pytest.mark.long
 @pytest.mark.timeout(900)
 def test_a_load_waits_while_the_volume_is_on_standby_and_loses_nothing(gateway, farm, multipathd):
     volume = gateway.create(5, farm(3, size_bytes=64 << 20).members())
@@ -81,6 +82,8 @@ def test_a_load_waits_while_the_volume_is_on_standby_and_loses_nothing(gateway, 
     name = wait_for(lambda: as_the_gateway_says(disk, "ready", "50"), "an optimized path", seconds=120)
     assert "immediate" in run("multipathd", "show", "maps", "raw", "format", "%n %F")
     assert "queue_if_no_path" in run("dmsetup", "table", name)
+    # fio would make a file of that name.
+    wait_for(Path(f"/dev/mapper/{name}").is_block_device, "udev to name the map")
     fio = Fio(
         Disk(volume.iqn, "", f"/dev/mapper/{name}"),
         rw="randwrite",
@@ -101,4 +104,5 @@ def test_a_load_waits_while_the_volume_is_on_standby_and_loses_nothing(gateway, 
     finally:
         fio.end()
     assert result.read_bytes > 0 and result.written_bytes == 96 * MIB
-    run("multipath", "-F")
+    # Whoever looked at the map when fio closed it, udev for one, may have it open still.
+    wait_for(lambda: attempt("multipath", "-F")[0] == 0, "the map to be free")

@@ -58,6 +58,7 @@ def test_no_fault_of_the_table_reaches_a_single_path_whose_address_moves(tmp_pat
     suffers(tmp_path / "state", "address", *FAULTS)
 
 
+@pytest.mark.long
 @pytest.mark.timeout(SET_UP_SECONDS + FAULT_SECONDS + 60)
 def test_doctor_compares_the_two_with_lio(tmp_path):
     seconds = SET_UP_SECONDS + FAULT_SECONDS
@@ -70,6 +71,7 @@ def test_doctor_compares_the_two_with_lio(tmp_path):
     assert done.stdout.split()[-4:] == [step.__name__ for step in pair_doctor.STEPS], done.stdout
 
 
+@pytest.mark.long
 @pytest.mark.timeout(SET_UP_SECONDS + FAULT_SECONDS + 60)
 def test_the_page_is_right_on_two_gateways_with_lio(tmp_path):
     seconds = SET_UP_SECONDS + FAULT_SECONDS
