@@ -292,7 +292,7 @@ dispute_run(struct engine *engine)
 		member_fence_off(first);
 		return;
 	}
-	if (spared && !denied_late_enough(engine))
+	if (spared && !MUTANT(CONFLICT_UNASKED) && !denied_late_enough(engine))
 		return;
 	for_each_member(engine, member) {
 		if (member->disputed && spared)
