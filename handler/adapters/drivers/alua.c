@@ -272,6 +272,28 @@ access_settle(void *owner)
 	pthread_mutex_unlock(&alua->lock);
 }
 
+/* With the lock. */
+static const struct seen *
+find_seen(const struct alua *alua, const char *config)
+{
+	const struct seen *seen = alua->seen;
+
+	while (seen && strcmp(seen->pair.config, config) != 0)
+		seen = seen->next;
+	return seen;
+}
+
+bool
+alua_is_pair(struct alua *alua, const char *config)
+{
+	bool found;
+
+	pthread_mutex_lock(&alua->lock);
+	found = find_seen(alua, config) != NULL;
+	pthread_mutex_unlock(&alua->lock);
+	return found;
+}
+
 bool
 alua_find(struct alua *alua, const char *config, struct lio_pair *out)
 {
@@ -282,9 +304,7 @@ alua_find(struct alua *alua, const char *config, struct lio_pair *out)
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
 	pthread_mutex_lock(&alua->lock);
 	await_fresh(alua, FIND_MS);
-	for (seen = alua->seen; seen; seen = seen->next)
-		if (strcmp(seen->pair.config, config) == 0)
-			break;
+	seen = find_seen(alua, config);
 	if (seen)
 		*out = seen->pair;
 	pthread_mutex_unlock(&alua->lock);

@@ -15,6 +15,8 @@ struct alua *alua_begin(struct volume_host *host, const char *folder);
  * From a LUN's command thread: waits 500 ms at most, and then tells what was known before.
  */
 bool alua_find(struct alua *alua, const char *config, struct lio_pair *out);
+/* Is it a pair's, as the last look found it?  Any thread may ask: waits for nothing. */
+bool alua_is_pair(struct alua *alua, const char *config);
 /* Before the host goes.  States stay as they are. */
 void alua_end(struct alua *alua);
 

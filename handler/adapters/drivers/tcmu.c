@@ -36,6 +36,7 @@
 #include "lio.h"
 
 #define SUBTYPE "iraid"
+#define CONFIG_MAX (sizeof(SUBTYPE) + LAYOUT_NAME_MAX + 1) /* "iraid/NAME" */
 #define OPCODE_INQUIRY 0x12
 #define IOS_PER_BLOCK 64
 #define ADDRESS_MOVES_MS 30000 /* a cluster has moved the address by then */
@@ -167,14 +168,10 @@ status_of(struct tcmur_cmd *command, const struct scsi_outcome *outcome)
 	return TCMU_STS_PASSTHROUGH_ERR;
 }
 
-/* As the kernel has it, which enforces it: false without another gateway. */
-static bool
-find_pair(const struct device *device, struct lio_pair *pair)
+static void
+config_of(const struct device *device, char out[CONFIG_MAX])
 {
-	char config[sizeof(SUBTYPE) + LAYOUT_NAME_MAX + 1];
-
-	snprintf(config, sizeof(config), SUBTYPE "/%s", device->name);
-	return alua && alua_find(alua, config, pair);
+	snprintf(out, CONFIG_MAX, SUBTYPE "/%s", device->name);
 }
 
 /* Initiators that see both gateways go to the other one when they hear of standby.  One that sees
@@ -185,11 +182,20 @@ static bool
 address_may_move(struct device *device)
 {
 	uint64_t until_ms = UINT64_MAX, now_ms = monotonic_ms();
-	struct lio_pair pair;
+	char config[CONFIG_MAX];
+	int cancel_state;
+	bool paired;
 
 	atomic_compare_exchange_strong(&device->busy_until_ms, &until_ms,
 				       now_ms + ADDRESS_MOVES_MS);
-	return now_ms < until_ms && !find_pair(device, &pair);
+	if (now_ms >= until_ms)
+		return false;
+	config_of(device, config);
+	/* The runner cancels the command thread when its LUN goes. */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
+	paired = alua && alua_is_pair(alua, config);
+	pthread_setcancelstate(cancel_state, NULL);
+	return !paired;
 }
 
 static bool
@@ -493,6 +499,16 @@ describe_unit(struct device *device, const struct volume_brief *brief, uint16_t 
 		.not_ready = not_ready,
 	};
 	memcpy(unit->uuid, device->uuid, sizeof(unit->uuid));
+}
+
+/* As the kernel has it, which enforces it: false without another gateway. */
+static bool
+find_pair(const struct device *device, struct lio_pair *pair)
+{
+	char config[CONFIG_MAX];
+
+	config_of(device, config);
+	return alua && alua_find(alua, config, pair);
 }
 
 static void

@@ -6,8 +6,10 @@
 #include <cmocka.h>
 
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "../scratch.h"
 #include "adapters/base/files.h"
@@ -164,6 +166,35 @@ groups_that_come_later_are_found(void **state)
 	assert_false(alua_find(alua, "iraid/v00", &pair));
 }
 
+static void
+what_is_a_pair_s_is_told_at_once_while_configfs_hangs(void **state)
+{
+	char path[PATH_MAX];
+	struct lio_pair pair;
+	int fifo;
+
+	make_group(STORAGE, "iraid_here", 1, 2);
+	make_group(STORAGE, "iraid_peer", 2, 0);
+	make_group("lio/core/user_1/other", "iraid_here", 1, 2);
+	make_group("lio/core/user_1/other", "iraid_peer", 2, 0);
+	assert_true(alua_find(alua, CONFIG, &pair));
+	snprintf(path, sizeof(path), "%s/lio/core/user_1/other/info", scratch_folder);
+	assert_int_equal(unlink(path), 0);
+	assert_int_equal(mkfifo(path, 0600), 0); /* to open it waits for a writer */
+	assert_true(alua_find(alua, CONFIG, &pair));
+	alarm(60); /* if each of these waited as alua_find() does: minutes */
+	for (int i = 0; i < 1000; i++) {
+		assert_true(alua_is_pair(alua, CONFIG));
+		assert_false(alua_is_pair(alua, "iraid/v000"));
+	}
+	alarm(0);
+	fifo = open(path, O_RDWR | O_CLOEXEC);
+	assert_true(fifo >= 0);
+	assert_int_equal(unlink(path), 0);
+	scratch_write("lio/core/user_1/other/info", "Status: ACTIVATED\n");
+	close(fifo);
+}
+
 int
 main(void)
 {
@@ -172,6 +203,8 @@ main(void)
 			a_volume_that_is_being_assembled_leaves_the_states_as_they_are, begin, end),
 		cmocka_unit_test_setup_teardown(standby_is_told_before_it_is_reported, begin, end),
 		cmocka_unit_test_setup_teardown(groups_that_come_later_are_found, begin, end),
+		cmocka_unit_test_setup_teardown(
+			what_is_a_pair_s_is_told_at_once_while_configfs_hangs, begin, end),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
