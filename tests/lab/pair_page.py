@@ -9,6 +9,7 @@ Not as shown: LUN 0 of a target is LUN 1, for tgtd keeps 0.  "ssh gw1 COMMAND" i
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -82,10 +83,14 @@ class Page:
         return self.machines[there[1]].run(there[2])
 
 
+def is_whole(gateway: Machine) -> bool:
+    status = json.loads(gateway.run("iraid status v0 --json").good().output)
+    return bool(status["state"] == "active" and status["regions"]["suspect"] == 0)
+
+
 def wait_whole(gateway: Machine) -> None:
-    asked = "iraid status v0 --json | jq -e '.state == \"active\" and .regions.suspect == 0'"
     deadline = time.monotonic() + 120
-    while gateway.run(asked).status != 0:
+    while not is_whole(gateway):
         assert time.monotonic() < deadline, "v0 is not whole after two minutes"
         time.sleep(0.2)
 
