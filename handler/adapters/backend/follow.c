@@ -6,7 +6,7 @@
  * So who takes a member over logs in as the one it has preempted, by a connection of its own, and
  * leaves at once.  It sends no command.
  *
- *	READ FULL STATUS (name, ISID, port) -> PREEMPT -> RESET -> follow_start() ... follow_outcome()
+ *	READ FULL STATUS (name, ISID, port) -> PREEMPT -> RESET -> follow_start() ... over()
  */
 #include "internal.h"
 #include "adapters/base/log.h"
