@@ -572,6 +572,23 @@ start_wait_ms(const struct engine *engine, const struct assembly_verdict *verdic
 	return limit_ms;
 }
 
+/* Another gateway has it, as far as it has said. */
+static bool
+says_held(const struct member *member)
+{
+	return member->presence == PRESENCE_AWAITED && member->close_error == -EBUSY;
+}
+
+/* Its last word stands while it is asked again. */
+static bool
+any_held(struct engine *engine)
+{
+	for_each_member(engine, member)
+		if (says_held(member) && member->link != LINK_OPEN)
+			return true;
+	return false;
+}
+
 /* Also when all places are taken: of a member and its copy, the copy may only have been the first
  * to answer.
  */
@@ -593,11 +610,21 @@ may_begin(struct engine *engine, const struct assembly_verdict *verdict)
 	engine->assembly->startable_wait_ms = start_wait_ms(engine, verdict);
 	if (engine->now_ms - engine->assembly->startable_ms >= engine->assembly->startable_wait_ms)
 		return true;
+	if (any_held(engine))
+		return false;
 	snprintf(engine->reason, sizeof(engine->reason), "%s",
 		 unheard ? "waiting for devices that have not said yet what "
 			   "they are"
 			 : "waiting for absent members");
 	return false;
+}
+
+static void
+say_why(struct engine *engine, const struct assembly_verdict *verdict)
+{
+	engine->assembly->refused = verdict->answer == ASSEMBLY_REFUSED;
+	if (verdict->reason[0] != '\0') /* else may_begin() has said it */
+		snprintf(engine->reason, sizeof(engine->reason), "%s", verdict->reason);
 }
 
 static void
@@ -624,8 +651,7 @@ examine_run(struct engine *engine)
 		     member->presence == PRESENCE_MISFIT) &&
 		    is_our_writing(member))
 			input.found[member->slot] = member->taken_as;
-		if (member->presence == PRESENCE_AWAITED && member->link == LINK_CLOSED &&
-		    member->close_error == -EBUSY) {
+		if (says_held(member) && member->link == LINK_CLOSED) {
 			engine->assembly->refused = true;
 			snprintf(engine->reason, sizeof(engine->reason),
 				 "member %.100s: %.70s; stop it there, or start with --take-over "
@@ -645,9 +671,8 @@ examine_run(struct engine *engine)
 		begin_start(engine, &verdict);
 	} else {
 		engine->assembly->read_again = false;
-		engine->assembly->refused = verdict.answer == ASSEMBLY_REFUSED;
-		if (verdict.reason[0] != '\0') /* else may_begin() has said why */
-			snprintf(engine->reason, sizeof(engine->reason), "%s", verdict.reason);
+		if (!any_held(engine))
+			say_why(engine, &verdict);
 	}
 	if (engine->phase == PHASE_EXAMINE)
 		examine_refused_again(engine);

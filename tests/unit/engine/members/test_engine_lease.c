@@ -159,6 +159,35 @@ test_a_take_over_goes_by_who_was_in_sync(void **state)
 	finish(&rig);
 }
 
+/* Whoever asks between two log-ins is told the same. */
+static void
+test_who_is_refused_is_so_while_members_are_asked_again(void **state)
+{
+	struct rig rig;
+	bool asked = false;
+
+	(void)state;
+	start(&rig, 5, 3, 44);
+	crash(&rig);
+	for (int m = 0; m < 3; m++)
+		rig.members[m].gateway = 2;
+	rig_start(&rig);
+	assert_true(rig_wait(&rig, VOLUME_FAILED, 20000));
+	for (int i = 0; i < 2000; i++) {
+		assert_int_equal(rig_status(&rig).state, VOLUME_FAILED);
+		assert_non_null(strstr(rig_status(&rig).reason, "another gateway"));
+		asked |= rig.engine->members[0].link == LINK_OPENING &&
+			 rig.engine->members[1].link == LINK_OPENING &&
+			 rig.engine->members[2].link == LINK_OPENING;
+		rig_step(&rig);
+	}
+	assert_true(asked);
+	for (int m = 0; m < 3; m++)
+		rig.members[m].holder = 2;
+	assert_true(rig_wait(&rig, VOLUME_ACTIVE, 20000));
+	finish(&rig);
+}
+
 static void
 test_force_is_the_last_resort_of_a_take_over(void **state)
 {
@@ -538,6 +567,7 @@ main(void)
 		cmocka_unit_test(test_a_member_on_which_others_may_read_does_not_count),
 		cmocka_unit_test(test_a_take_over_does_without_members_with_which_nobody_could_run),
 		cmocka_unit_test(test_a_take_over_goes_by_who_was_in_sync),
+		cmocka_unit_test(test_who_is_refused_is_so_while_members_are_asked_again),
 		cmocka_unit_test(test_force_is_the_last_resort_of_a_take_over),
 		cmocka_unit_test(test_a_volume_given_back_needs_no_proof),
 		cmocka_unit_test(
