@@ -1266,6 +1266,15 @@
 	X(LEASE_BESIDE_TAKING, "lease-beside-taking", 8,					\
 	  "test_engine_lease: test_a_read_beside_a_place_that_changes_hands_counts_that_place",	\
 	  "a read is proven without the place that some superblocks say has been filled")	\
+	X(FORMER_UNTOLD, "former-untold", 8,							\
+	  "test_engine_lease: test_who_was_replaced_says_so",					\
+	  "a device whose place was taken is not told, and starts a mirror alone")		\
+	X(FORMER_TOLD_ONCE, "former-told-once", 8,						\
+	  "test_engine_lease: test_who_was_replaced_says_so_twice",				\
+	  "a device whose place was taken is told in one copy only")				\
+	X(FORMER_CONFLICT_UNHEARD, "former-conflict-unheard", 8,				\
+	  "test_engine_lease: test_who_takes_the_last_copy_while_it_is_replaced_has_the_volume",	\
+	  "a place is taken although another gateway has taken the last copy from it")		\
 	X(FLUSH_UNPROVEN, "flush-unproven", 8, "level 5",					\
 	  "a flush succeeds though another gateway may have acknowledged what it is about")
 /* clang-format on */

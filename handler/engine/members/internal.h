@@ -53,6 +53,10 @@ bool place_was_one_of_two(const struct member *member);
 /* is it durable that it takes its place, or that it does not? */
 void target_settle(struct engine *engine);
 void target_dismissed(struct member *former); /* superblocks know: whom it replaced may go */
+/* Whoever is being replaced says that another gateway has it.  If it is the last copy that gateway
+ * needs no other, and has the volume.
+ */
+void target_contested(struct member *former);
 
 /* --- dispute.c --- */
 

@@ -195,6 +195,8 @@ member_handle_answer(struct member_io *mio)
 		 */
 		if (member->in_sync)
 			dispute_begin(member);
+		else if (member->leaving)
+			target_contested(member);
 		if (mio->policy == IO_PROBE)
 			finish_io(mio, -ENOTCONN);
 		else if (member->engine->fenced)
@@ -368,6 +370,8 @@ heard_of_another(struct member *member)
 		evict_cancel(member);
 	if (member->in_sync)
 		dispute_begin(member);
+	else if (member->leaving)
+		target_contested(member);
 	else if (may_live_elsewhere(member) && !MUTANT(OUT_CONFLICT_UNHEARD))
 		member_fence_off(member);
 }

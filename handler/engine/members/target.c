@@ -12,6 +12,10 @@
  *	in sync: whoever had the place before may go                        WITHDRAWING   the superblocks give it back; until
  *	                                                                    that is durable, no write is acknowledged without it
  *
+ * Whoever had it is told at last that it has no place any more, before anything is acknowledged
+ * without it: another gateway may know that device alone, and in a mirror whose other copies are out
+ * it would be enough.
+ *
  * In this order a crash never finds a member on record whose missing rows are not marked, nor one
  * that is trusted and lacks what was acknowledged.  Nor one that others trust, and that does not
  * know of it: one whose superblocks are counted anew is sent rows when both copies are of that
@@ -357,7 +361,7 @@ take_place(struct engine *engine)
 		     "member %s is in sync as role %d", member->backend->label, role);
 }
 
-/* The former's superblock is not written any more: it has no place in those that are.  It may be
+/* The former's superblock is written only once more, when it is told: it has no place in the others.  It may be
  * silent, with one that waits for its return: those that give its place away come behind that.
  */
 static void
@@ -393,6 +397,7 @@ target_complete(struct engine *engine)
 	engine->target_state->epoch = evict_raise_epoch(engine);
 	engine->metadata->target_record = metadata_commit(engine);
 	engine->evicting++;
+	engine->metadata->former_untold = 2;
 	intent_target_single(&engine->intent); /* it must not lose rows again on its way in */
 	enter_target_phase(engine, TARGET_TAKING);
 	if (engine->by_role[role] != NULL)
@@ -420,15 +425,33 @@ target_dismissed(struct member *former)
 }
 
 void
+target_contested(struct member *former)
+{
+	struct engine *engine = former->engine;
+
+	if (!former->evicting || MUTANT(FORMER_CONFLICT_UNHEARD))
+		return;
+	for_each_member(engine, other)
+		if (other->in_sync)
+			return;
+	member_fence_off(former);
+}
+
+void
 target_settle(struct engine *engine)
 {
+	struct member *former;
+
 	if (!target_changing(engine) ||
 	    !evict_on_record(engine, engine->metadata->target_record, engine->target_state->epoch))
 		return;
-	if (engine->target_phase == TARGET_TAKING)
-		take_place(engine);
-	else
+	if (engine->target_phase == TARGET_WITHDRAWING) {
 		withdrawn(engine);
+		return;
+	}
+	former = engine->by_role[engine->target->role];
+	if (former == NULL || metadata_former_told(former))
+		take_place(engine);
 }
 
 /* --- the run --- */

@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <syslog.h>
 
 #define RETRY_MS 1000u
 /* each update, so that what it knows of its members is known of both their copies */
@@ -109,12 +110,12 @@ metadata_target_counted(const struct engine *engine)
 /* --- an update --- */
 
 static void
-write_superblock(struct member *member)
+send_superblock(struct member *member, struct superblock superblock,
+		void (*done)(struct member_io *mio, int result))
 {
 	struct engine *engine = member->engine;
 	uint8_t *block = member->page + 2 * LAYOUT_SUPERBLOCK_BYTES;
 	struct iovec iov = { block, LAYOUT_SUPERBLOCK_BYTES };
-	struct superblock superblock = engine->record;
 	struct member_io *mio;
 
 	superblock.role = (uint8_t)member->role;
@@ -125,13 +126,21 @@ write_superblock(struct member *member)
 	superblock.write_count = member->write_count + 1;
 	memcpy(superblock.member_uuid, member->uuid, 16);
 	superblock_encode(&superblock, block);
-	engine->metadata->epoch_written = superblock.epoch;
 	mio = member_io_create(member, BACKEND_WRITE, superblock_offset(superblock.write_count),
 			       IO_SUPERBLOCK);
 	mio->io.fua = true;
 	member_io_append(mio, &iov, 1, LAYOUT_SUPERBLOCK_BYTES);
 	engine->metadata->pending++;
-	member_io_submit(mio, superblock_written, member);
+	member_io_submit(mio, done, member);
+}
+
+static void
+write_superblock(struct member *member)
+{
+	struct engine *engine = member->engine;
+
+	engine->metadata->epoch_written = engine->record.epoch;
+	send_superblock(member, engine->record, superblock_written);
 }
 
 /* Its own superblock comes with those of the others that say so, not before its marks are durable.
@@ -165,6 +174,63 @@ note_write_counts(struct engine *engine)
 	record->tracked[target->stale_set].epoch = record->epoch;
 	if (engine->target_phase == TARGET_TAKING)
 		record->write_counts[target->role] = target->write_count;
+}
+
+/* --- who has lost its place --- */
+
+static void
+former_told(struct member_io *mio, int result)
+{
+	struct member *former = mio->member;
+	struct metadata *metadata = former->engine->metadata;
+
+	metadata->pending--;
+	former->engine->activity++;
+	if (result != 0) {
+		metadata->former_untold = -1;
+		return;
+	}
+	former->write_count++;
+	if (metadata->former_untold > 0)
+		metadata->former_untold--;
+}
+
+/* As the others have it, and nobody has to count it: it is listed as one that was taken out, in the
+ * set that its follower needs no more, for a superblock says who it is itself.
+ */
+static void
+tell_former(struct member *former)
+{
+	struct superblock superblock = former->engine->record;
+	struct tracked_member *tracked = &superblock.tracked[former->engine->target->stale_set];
+
+	*tracked = (struct tracked_member){ .role = (uint8_t)former->role, .state = MEMBER_FAULTY };
+	memcpy(tracked->member_uuid, former->uuid, 16);
+	send_superblock(former, superblock, former_told);
+}
+
+bool
+metadata_former_told(struct member *former)
+{
+	struct metadata *metadata = former->engine->metadata;
+
+	if (metadata->former_untold > 0 && !MUTANT(FORMER_UNTOLD) &&
+	    !(metadata->former_untold == 1 && MUTANT(FORMER_TOLD_ONCE))) {
+		if (metadata->pending > 0)
+			return false;
+		if (member_usable(former)) {
+			tell_former(former);
+			return false;
+		}
+		metadata->former_untold = -1;
+	}
+	if (metadata->former_untold < 0)
+		engine_log(former->engine, LOG_WARNING,
+			   "device %s could not be told that its place was taken: wipe it before "
+			   "another gateway reaches it",
+			   former->backend->label);
+	metadata->former_untold = 0;
+	return true;
 }
 
 bool

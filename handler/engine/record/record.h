@@ -31,6 +31,10 @@ struct metadata {
 	 * of
 	 */
 	int target_uncounted;
+	/* Of whose place it takes: copies of its superblock that don't say so yet; -1: it can't be
+	 * told.
+	 */
+	int former_untold;
 };
 
 /* returns the generation to wait for in metadata.durable */
@@ -45,6 +49,10 @@ bool metadata_target_heard(const struct engine *engine);
 bool metadata_target_may_clean(const struct engine *engine);
 /* may others be told how many superblocks it has? */
 bool metadata_target_counted(const struct engine *engine);
+/* Has it heard, in both copies, that its place is the target's? Then it is no member to whoever
+ * meets it alone.  Ask in each turn; also true, with a warning in the log, when it can't be told.
+ */
+bool metadata_former_told(struct member *former);
 
 /* --- epochs.c --- */
 

@@ -188,6 +188,94 @@ test_who_is_refused_is_so_while_members_are_asked_again(void **state)
 	finish(&rig);
 }
 
+/* A copy of two is replaced, and the other one goes before that is done. */
+static void
+replace_the_last(struct rig *rig, uint64_t seed)
+{
+	char why[256];
+
+	begin(rig, 1, 2, seed);
+	run(rig);
+	rig_mark_spare(rig, 2, RIG_MEMBER_BYTES);
+	rig->members[2].disk.write_cache = false;
+	rig->members[2].reservations = true;
+	rig->members[2].gateway = 1;
+	assert_int_equal(engine_attach(rig->engine, &rig->members[2].backend, why), 2);
+	wait_for_state(rig, 2, MEMBER_SPARE);
+	assert_int_equal(engine_replace(rig->engine, 0, 2, why), 0);
+	wait_for_state(rig, 2, MEMBER_REBUILDING);
+	rig->members[1].reachable = false;
+	fake_member_cut(&rig->members[1], false);
+	assert_true(rig_wait(rig, VOLUME_DEGRADED, 20000));
+	assert_int_equal(rig_status(rig).members[2].state, MEMBER_REBUILDING);
+}
+
+/* The other gateway knows nothing of that, and reaches the device that had the place. */
+static void
+take_over_by_the_former(struct rig *rig)
+{
+	crash(rig);
+	rig->count = 2;
+	take_over(rig, 1);
+	assert_false(rig_wait(rig, VOLUME_DEGRADED, 20000));
+	assert_int_equal(rig_status(rig).state, VOLUME_ASSEMBLING);
+	/* It was told of it; who has the place has all, and starts. */
+	rig->count = 3;
+	rig_crash(rig);
+	take_over(rig, 5);
+	assert_true(rig_wait(rig, VOLUME_DEGRADED, 20000));
+	finish(rig);
+}
+
+static void
+test_who_was_replaced_says_so(void **state)
+{
+	struct rig rig;
+
+	(void)state;
+	replace_the_last(&rig, 40);
+	wait_for_state(&rig, 2, MEMBER_IN_SYNC);
+	submit_everywhere(&rig, REQUEST_WRITE, 512, 512);
+	rig_drain(&rig);
+	take_over_by_the_former(&rig);
+}
+
+/* Also when one copy of what it was told can't be read any more. */
+static void
+test_who_was_replaced_says_so_twice(void **state)
+{
+	struct rig rig;
+
+	(void)state;
+	replace_the_last(&rig, 41);
+	wait_for_state(&rig, 2, MEMBER_IN_SYNC);
+	submit_everywhere(&rig, REQUEST_WRITE, 512, 512);
+	rig_drain(&rig);
+	damage_newer_superblock(&rig, 0);
+	take_over_by_the_former(&rig);
+}
+
+/* It needed nobody else. */
+static void
+test_who_takes_the_last_copy_while_it_is_replaced_has_the_volume(void **state)
+{
+	struct rig rig;
+
+	(void)state;
+	replace_the_last(&rig, 42);
+	for (int i = 0; i < 20000 && rig.engine->target_phase != TARGET_TAKING; i++)
+		rig_step(&rig);
+	assert_int_equal(rig.engine->target_phase, TARGET_TAKING);
+	rig.members[0].holder = 2;
+	for (int i = 0;
+	     i < 20000 && rig.engine->target_phase == TARGET_TAKING && !rig.engine->fenced; i++)
+		rig_step(&rig);
+	assert_true(rig.engine->fenced);
+	rig.members[0].holder = 1;
+	crash(&rig);
+	rig_free(&rig);
+}
+
 static void
 test_force_is_the_last_resort_of_a_take_over(void **state)
 {
@@ -567,7 +655,10 @@ main(void)
 		cmocka_unit_test(test_a_member_on_which_others_may_read_does_not_count),
 		cmocka_unit_test(test_a_take_over_does_without_members_with_which_nobody_could_run),
 		cmocka_unit_test(test_a_take_over_goes_by_who_was_in_sync),
+		cmocka_unit_test(test_who_was_replaced_says_so),
+		cmocka_unit_test(test_who_was_replaced_says_so_twice),
 		cmocka_unit_test(test_who_is_refused_is_so_while_members_are_asked_again),
+		cmocka_unit_test(test_who_takes_the_last_copy_while_it_is_replaced_has_the_volume),
 		cmocka_unit_test(test_force_is_the_last_resort_of_a_take_over),
 		cmocka_unit_test(test_a_volume_given_back_needs_no_proof),
 		cmocka_unit_test(
