@@ -453,6 +453,8 @@ struct sim {
 	uint64_t trouble_until_us[SIM_SLOTS_MAX];
 	/* until then more members may be silent than the level bears */
 	uint64_t excess_until_us;
+	/* when a start was last kept from members by another gateway; 0: never */
+	uint64_t contested_us;
 
 	struct engine *engine; /* NULL: no gateway runs */
 	struct engine_options engine_options;

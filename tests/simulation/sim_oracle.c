@@ -26,6 +26,9 @@
 /* A small write comes to its row within a second, and what that takes. */
 #define HELD_US (3ull * 1000000)
 
+/* Who was kept from a member tries it again, logs in, and reads what it is. */
+#define CONTEST_US (6ull * 1000000)
+
 /* --- arithmetic --- */
 
 uint32_t
@@ -1420,6 +1423,14 @@ half_is_awaited(const struct sim *sim)
 		       options->assembly_limit_ms;
 }
 
+/* Another gateway kept this start from members, or did until a moment ago. */
+static bool
+is_contested(const struct sim *sim)
+{
+	return sim->contested_us >= sim->started_us && sim->contested_us != 0 &&
+	       sim->schedule.now_us - sim->contested_us <= CONTEST_US;
+}
+
 static bool
 error_is_fair(struct sim *sim, const struct sim_request *request, int result)
 {
@@ -1446,8 +1457,8 @@ error_is_fair(struct sim *sim, const struct sim_request *request, int result)
 		       loss_is_fair(sim, request);
 	case ENOMEDIUM:
 		return !sim->running_seen &&
-		       (excess || sim->struck_assembling || start_lacks_members(sim) ||
-			map_is_withheld(sim) || half_is_awaited(sim)) &&
+		       (excess || is_contested(sim) || sim->struck_assembling ||
+			start_lacks_members(sim) || map_is_withheld(sim) || half_is_awaited(sim)) &&
 		       sim->schedule.now_us - sim->started_us + 1000 >=
 			       sim->engine_options.assembly_limit_ms * 1000ull;
 	case ESHUTDOWN:
@@ -1466,6 +1477,8 @@ trace_rows(struct sim *sim, const struct sim_request *request)
 
 	sim_trace(sim, "submitted at %.3f, more members in trouble than the level bears until %.3f",
 		  (double)request->submit_us / 1000, (double)sim->excess_until_us / 1000);
+	if (!sim->running_seen)
+		sim_trace(sim, "not assembled yet: %s", sim->status.reason);
 	sim_trace(sim, "out %#x, away %#x, of these on some record %#x", sim->out_roles,
 		  roles_away(sim), record_away(sim, -1));
 	for (uint64_t row = sim_sector_row(sim, request->sector); row <= last; row++) {

@@ -317,7 +317,10 @@ record_epoch(void *owner, enum epoch_kind kind, uint64_t epoch)
 
 /* --- time --- */
 
-/* Too few members are there for a take-over, though the level needs no more: it waits for others. */
+/* Too few members are there for a take-over, though the level needs no more: it waits for others.  Or
+ * the former gateway came back to one after it was taken: who started gives way, until it is told
+ * once more to take over.
+ */
 static void
 look_for_quorum(struct sim *sim)
 {
@@ -327,6 +330,9 @@ look_for_quorum(struct sim *sim)
 	engine_status(sim->engine, &sim->status);
 	if (strstr(sim->status.reason, "is gone for certain from") != NULL)
 		sim->excess_until_us = sim->schedule.now_us;
+	if (sim->excess_until_us == sim->schedule.now_us ||
+	    strstr(sim->status.reason, "in use by another gateway") != NULL)
+		sim->contested_us = sim->schedule.now_us;
 }
 
 void
