@@ -100,6 +100,10 @@ class Seen:
         return not (self.errors or self.lost or self.late_writes or self.late_reads or self.wrong_rows)
 
 
+HERE = "/sys/kernel/config/target/core/user_*/*/alua/iraid_here/alua_access_state"
+STANDBY = "2"
+
+
 class Gateway:
     """One of the two, with its runner."""
 
@@ -132,7 +136,15 @@ class Gateway:
         """After a boot, as the services of systemd do it; then the cluster manager's start."""
         self.start_runner()
         self.machine.run("targetctl restore").good()
+        if self._is_pair():
+            wait_until(self._sends_away, f"{self.machine.name} to send initiators to the other one, untold", 60.0)
         self.iraid("standby", VOLUME).good()
+
+    def _is_pair(self) -> bool:
+        return self.machine.run(f"cat {HERE}").status == 0
+
+    def _sends_away(self) -> bool:
+        return self.machine.run(f"cat {HERE}").output.strip() == STANDBY
 
     def export(self, path: str) -> None:
         words = ["--iqn", IQN, "--portal", "0.0.0.0:3260", "--acl", f"{INITIATOR}-i", "--no-chap"]

@@ -6,7 +6,7 @@
  *
  *			this gateway's group	the other one's
  *	served here	active/optimized	standby
- *	elsewhere	standby			active/optimized
+ *	elsewhere	standby			active/optimized	also if members say so at a start
  *	undecided	as it is		as it is
  *
  * The other gateway's group comes first: with the change of its own group an initiator is told

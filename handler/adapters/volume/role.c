@@ -98,8 +98,10 @@ access_of(const struct hosted *hosted)
 	case VOLUME_DEGRADED:
 	case VOLUME_SUSPENDED: /* it goes on when its members are back; else somebody takes it over */
 		return ACCESS_HERE;
-	case VOLUME_ASSEMBLING:
 	case VOLUME_FAILED:
+		/* A gateway that died, and is back while the other one has it. */
+		return hosted->status.held ? ACCESS_ELSEWHERE : ACCESS_UNDECIDED;
+	case VOLUME_ASSEMBLING:
 	case VOLUME_STOPPING:
 	case VOLUME_STOPPED:
 	case VOLUME_STANDBY:

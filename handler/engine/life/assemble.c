@@ -610,7 +610,7 @@ may_begin(struct engine *engine, const struct assembly_verdict *verdict)
 	engine->assembly->startable_wait_ms = start_wait_ms(engine, verdict);
 	if (engine->now_ms - engine->assembly->startable_ms >= engine->assembly->startable_wait_ms)
 		return true;
-	if (any_held(engine))
+	if (engine->assembly->held)
 		return false;
 	snprintf(engine->reason, sizeof(engine->reason), "%s",
 		 unheard ? "waiting for devices that have not said yet what "
@@ -641,6 +641,7 @@ examine_run(struct engine *engine)
 
 	if (is_looking_again(engine))
 		return;
+	engine->assembly->held = any_held(engine);
 	for_each_member(engine, member) {
 		input.presence[member->slot] = member->presence;
 		input.superblocks[member->slot] = &member->superblock;
@@ -671,7 +672,7 @@ examine_run(struct engine *engine)
 		begin_start(engine, &verdict);
 	} else {
 		engine->assembly->read_again = false;
-		if (!any_held(engine))
+		if (!engine->assembly->held)
 			say_why(engine, &verdict);
 	}
 	if (engine->phase == PHASE_EXAMINE)

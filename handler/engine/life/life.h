@@ -21,6 +21,7 @@ struct assembly {
 	uint64_t started_ms;
 	uint64_t not_before_ms;
 	bool refused;	  /* it needs an administrator, see engine->reason */
+	bool held;	  /* by another gateway, as far as members have said */
 	char unread[256]; /* why a start is refused: of the table of lost extents */
 	bool has_geometry;
 	/* superblocks of those without reservations, as a start is about to begin */

@@ -54,6 +54,7 @@ struct engine_status {
 	enum volume_state state;
 	char reason[256];
 	bool fenced; /* another gateway has the volume: nothing is written any more */
+	bool held;   /* another gateway has it, so that this start is refused */
 	char name[LAYOUT_NAME_MAX + 1];
 	uint8_t volume_uuid[16];
 	uint8_t level;

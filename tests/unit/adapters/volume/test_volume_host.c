@@ -531,7 +531,7 @@ test_roles_that_change_under_load_lose_no_request(void **state)
 
 /* What the engine says: played here (CMakeLists.txt); 0: it says so itself. */
 static atomic_int played_state;
-static atomic_bool played_fence;
+static atomic_bool played_fence, played_held;
 static atomic_int access_changes, access_settles;
 
 static void
@@ -613,6 +613,23 @@ test_a_fenced_volume_sends_initiators_away_at_once(void **state)
 	volume_release(volume);
 }
 
+/* It died while initiators came here, and starts anew. */
+static void
+test_a_volume_that_another_gateway_has_sends_initiators_there(void **state)
+{
+	struct volume *volume = acquire("v0", "tcmu: v0");
+
+	played_state = VOLUME_FAILED;
+	await_access(ACCESS_UNDECIDED);
+	played_held = true;
+	await_access(ACCESS_ELSEWHERE);
+	played_held = false;
+	played_state = VOLUME_ACTIVE;
+	await_access(ACCESS_HERE);
+	played_state = 0;
+	volume_release(volume);
+}
+
 /* --- growing, with the engine's part of it played here: see CMakeLists.txt --- */
 
 #define OLD_BYTES (300ull << 20)
@@ -652,6 +669,7 @@ __wrap_engine_status(const struct engine *engine, struct engine_status *out)
 	if (played_state != 0)
 		out->state = (enum volume_state)atomic_load(&played_state);
 	out->fenced |= played_fence;
+	out->held |= played_held;
 	if (grow_asked.size_bytes != 0)
 		out->size_bytes = grow_asked.size_bytes;
 }
@@ -951,6 +969,7 @@ main(void)
 		HOST_TEST(test_an_activation_that_fails_leaves_it_on_standby),
 		HOST_TEST(test_initiators_come_here_only_while_it_is_served_here),
 		HOST_TEST(test_a_fenced_volume_sends_initiators_away_at_once),
+		HOST_TEST(test_a_volume_that_another_gateway_has_sends_initiators_there),
 		HOST_TEST(test_a_role_that_can_not_be_recorded_does_not_change),
 		HOST_TEST(test_roles_that_change_under_load_lose_no_request),
 		HOST_TEST(test_a_growth_is_waited_for_and_its_size_is_known_on_return),

@@ -176,6 +176,7 @@ test_who_is_refused_is_so_while_members_are_asked_again(void **state)
 	for (int i = 0; i < 2000; i++) {
 		assert_int_equal(rig_status(&rig).state, VOLUME_FAILED);
 		assert_non_null(strstr(rig_status(&rig).reason, "another gateway"));
+		assert_true(rig_status(&rig).held);
 		asked |= rig.engine->members[0].link == LINK_OPENING &&
 			 rig.engine->members[1].link == LINK_OPENING &&
 			 rig.engine->members[2].link == LINK_OPENING;
@@ -185,6 +186,7 @@ test_who_is_refused_is_so_while_members_are_asked_again(void **state)
 	for (int m = 0; m < 3; m++)
 		rig.members[m].holder = 2;
 	assert_true(rig_wait(&rig, VOLUME_ACTIVE, 20000));
+	assert_false(rig_status(&rig).held);
 	finish(&rig);
 }
 
