@@ -1423,6 +1423,14 @@ half_is_awaited(const struct sim *sim)
 		       options->assembly_limit_ms;
 }
 
+/* One of its members answers so slowly. */
+static bool
+start_is_slow(const struct sim *sim)
+{
+	return START_ANSWERS * time_slowest_us(sim, sim->started_us) / 1000 >=
+	       sim->engine_options.assembly_limit_ms;
+}
+
 /* Another gateway kept this start from members, or did until a moment ago. */
 static bool
 is_contested(const struct sim *sim)
@@ -1458,7 +1466,8 @@ error_is_fair(struct sim *sim, const struct sim_request *request, int result)
 	case ENOMEDIUM:
 		return !sim->running_seen &&
 		       (excess || is_contested(sim) || sim->struck_assembling ||
-			start_lacks_members(sim) || map_is_withheld(sim) || half_is_awaited(sim)) &&
+			start_lacks_members(sim) || map_is_withheld(sim) || half_is_awaited(sim) ||
+			start_is_slow(sim)) &&
 		       sim->schedule.now_us - sim->started_us + 1000 >=
 			       sim->engine_options.assembly_limit_ms * 1000ull;
 	case ESHUTDOWN:
