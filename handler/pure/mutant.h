@@ -1275,6 +1275,9 @@
 	X(FORMER_CONFLICT_UNHEARD, "former-conflict-unheard", 8,				\
 	  "test_engine_lease: test_who_takes_the_last_copy_while_it_is_replaced_has_the_volume",	\
 	  "a place is taken although another gateway has taken the last copy from it")		\
+	X(PREDECESSOR_KEPT, "predecessor-kept", 8,						\
+	  "test_engine_lease: test_whom_it_was_taken_from_is_forgotten_when_another_had_it",	\
+	  "a gateway takes members from whom it once took the volume, though others had it since")	\
 	X(FLUSH_UNPROVEN, "flush-unproven", 8, "level 5",					\
 	  "a flush succeeds though another gateway may have acknowledged what it is about")
 /* clang-format on */

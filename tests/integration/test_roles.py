@@ -380,3 +380,19 @@ def test_turns_are_counted(nodes: tuple[Node, Node]) -> None:
     assert " standby " in first.must("list").out and "ROLE" in first.must("list").out
     look = first.must("top", "v0", "--json", "--count", "1", "--interval", "0.1").json["volumes"][0]
     assert (look["role"], look["role_changes_hour"]) == ("standby", 3)
+
+
+def test_who_was_away_at_a_take_over_is_taken_after_a_restart_too(nodes: tuple[Node, Node], farm: TargetFarm) -> None:
+    """It has the key of the gateway before, which is remembered."""
+    _, second = nodes
+    farm.stop(2)
+    second.must("activate", "v0", "--take-over")
+    assert second.status()["state"] == "degraded"
+    assert second.served is not None
+    uuid = second.gateway.configuration("v0")["uuid"]
+    wait_until((second.gateway.state / "predecessors" / uuid).exists, "the other one's key to be on record")
+    second.served.stop()
+    second.begin()
+    assert second.served.wait_status(lambda status: status["state"] == "degraded", "it to be there again")
+    farm.cont(2)
+    second.served.wait_status(lambda status: status["state"] == "active", "the member to be back")

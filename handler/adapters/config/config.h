@@ -116,7 +116,10 @@ uint64_t hash_bytes(uint64_t hash, const void *data, size_t length); /* FNV-1a *
  */
 int level_record(const uint8_t uuid[16], int level);
 int level_recall(const uint8_t uuid[16]);
-int volume_forget(const uint8_t uuid[16]); /* epochs, level and standby */
+/* Reservation key of the gateway from which this one took the volume; 0: none. */
+int predecessor_record(const uint8_t uuid[16], uint64_t key);
+uint64_t predecessor_recall(const uint8_t uuid[16]);
+int volume_forget(const uint8_t uuid[16]); /* epochs, level, predecessor and standby */
 
 /* That this gateway is not to begin a turn of the volume by itself, and since when (ms since
  * 1970-01-01 UTC).  -ENOENT: it may.

@@ -176,13 +176,30 @@ level_record(const uint8_t uuid[16], int level)
 	return record("levels", uuid, (uint64_t)level);
 }
 
+uint64_t
+predecessor_recall(const uint8_t uuid[16])
+{
+	uint64_t key;
+
+	return recall("predecessors", uuid, &key) == 0 ? key : 0;
+}
+
+int
+predecessor_record(const uint8_t uuid[16], uint64_t key)
+{
+	return key != 0 ? record("predecessors", uuid, key) : remove_record("predecessors", uuid);
+}
+
 int
 volume_forget(const uint8_t uuid[16])
 {
-	int epochs = epoch_file_remove(uuid), level = remove_record("levels", uuid);
-	int standby = standby_forget(uuid);
+	const int errors[] = { epoch_file_remove(uuid), remove_record("levels", uuid),
+			       predecessor_record(uuid, 0), standby_forget(uuid) };
 
-	return epochs != 0 ? epochs : level != 0 ? level : standby;
+	for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++)
+		if (errors[i] != 0)
+			return errors[i];
+	return 0;
 }
 
 int

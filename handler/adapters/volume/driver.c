@@ -441,6 +441,7 @@ volume_engine_make(struct hosted *hosted)
 	error = epoch_file_read(config.uuid, &kept);
 	options.epoch_seen = kept.given;
 	options.epoch_tried = kept.meant;
+	options.predecessor_key = hosted->predecessor_key = predecessor_recall(config.uuid);
 	if (error != 0)
 		fault_errno(
 			&hosted->setup_fault, error,

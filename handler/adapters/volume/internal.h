@@ -62,6 +62,7 @@ struct hosted {
 	pthread_t thread;
 	struct reactor *reactor;
 	struct recorder_seat *seat;
+	uint64_t predecessor_key; /* on record, or about to be */
 
 	/* Under host->lock. */
 	struct volume *users;

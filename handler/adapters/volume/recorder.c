@@ -24,7 +24,9 @@ struct recorder_seat {
 	bool left;
 	struct epochs_kept wanted; /* zeros: nothing */
 	int level;		   /* to be written; -1: none */
-	bool ended;		   /* and not taken yet: */
+	bool has_key;
+	uint64_t key; /* of the predecessor, to be written */
+	bool ended;   /* and not taken yet: */
 	struct epochs_kept written;
 	int error;
 };
@@ -54,6 +56,23 @@ write_level(struct recorder_seat *seat)
 	pthread_mutex_unlock(&seat->recorder->lock);
 	if (level_record(seat->uuid, level) != 0)
 		log_line(LOG_WARNING, "the level of a volume can't be written to %s/levels",
+			 state_dir());
+	pthread_mutex_lock(&seat->recorder->lock);
+}
+
+/* The same. */
+static void
+write_key(struct recorder_seat *seat)
+{
+	const uint64_t key = seat->key;
+
+	seat->has_key = false;
+	pthread_mutex_unlock(&seat->recorder->lock);
+	if (predecessor_record(seat->uuid, key) != 0)
+		log_line(LOG_WARNING,
+			 "from which gateway a volume was taken can't be written to "
+			 "%s/predecessors: after a restart, members that are away until then "
+			 "need a stop and a start with --take-over",
 			 state_dir());
 	pthread_mutex_lock(&seat->recorder->lock);
 }
@@ -89,6 +108,8 @@ serve(struct recorder *recorder, struct recorder_seat *seat)
 	recorder->busy = seat;
 	if (is_any(&seat->wanted))
 		write_epochs(seat);
+	else if (seat->has_key)
+		write_key(seat);
 	else
 		write_level(seat);
 	recorder->busy = NULL;
@@ -104,7 +125,7 @@ choose(const struct recorder *recorder)
 		if (is_any(&seat->wanted))
 			return seat;
 	for (struct recorder_seat *seat = recorder->seats; seat; seat = seat->next)
-		if (seat->level >= 0)
+		if (seat->level >= 0 || seat->has_key)
 			return seat;
 	return NULL;
 }
@@ -244,6 +265,16 @@ recorder_note_level(struct recorder_seat *seat, int level)
 {
 	pthread_mutex_lock(&seat->recorder->lock);
 	seat->level = level;
+	pthread_cond_signal(&seat->recorder->posted);
+	pthread_mutex_unlock(&seat->recorder->lock);
+}
+
+void
+recorder_note_predecessor(struct recorder_seat *seat, uint64_t key)
+{
+	pthread_mutex_lock(&seat->recorder->lock);
+	seat->key = key;
+	seat->has_key = true;
 	pthread_cond_signal(&seat->recorder->posted);
 	pthread_mutex_unlock(&seat->recorder->lock);
 }

@@ -1,5 +1,5 @@
 /* volume/recorder.h - one thread of the host that writes what volumes want on record in the state
- * folder: their epochs, and their levels.  A disk there that is slow, or hangs, holds up nobody
+ * folder: their epochs, their levels, and from whom they were taken.  A disk there that is slow, or hangs, holds up nobody
  * else: not the volume's thread, nor the end of a volume.
  */
 #ifndef IRAID_RECORDER_H
@@ -28,6 +28,7 @@ void recorder_leave(struct recorder_seat *seat);
 /* Neither waits for the disk, or needs memory. */
 void recorder_raise(struct recorder_seat *seat, const struct epochs_kept *to);
 void recorder_note_level(struct recorder_seat *seat, int level);
+void recorder_note_predecessor(struct recorder_seat *seat, uint64_t key);
 
 /* What was written since the last call, and how that ended (0 or -errno); false: nothing. */
 bool recorder_take(struct recorder_seat *seat, struct epochs_kept *out, int *error);

@@ -195,6 +195,19 @@ note_level(struct hosted *hosted, int level)
 	recorder_note_level(hosted->seat, level);
 }
 
+/* While it runs: what a start says that is refused is nothing new. */
+static void
+note_predecessor(struct hosted *hosted)
+{
+	const struct engine_status *status = &hosted->status;
+
+	if ((status->state != VOLUME_ACTIVE && status->state != VOLUME_DEGRADED) ||
+	    status->predecessor_key == hosted->predecessor_key)
+		return;
+	hosted->predecessor_key = status->predecessor_key;
+	recorder_note_predecessor(hosted->seat, hosted->predecessor_key);
+}
+
 /* With hosted->lock. */
 static void
 publish(struct hosted *hosted, uint64_t now_ms)
@@ -218,6 +231,7 @@ publish(struct hosted *hosted, uint64_t now_ms)
 	hosted->refreshed_ms = now_ms;
 	hosted->refresh_due = false;
 	note_fence(hosted);
+	note_predecessor(hosted);
 	volume_note_access(hosted);
 	pthread_cond_broadcast(&hosted->changed);
 }

@@ -109,6 +109,10 @@ struct engine_options {
 	uint32_t take_over_ms;
 	/* highest epoch this gateway knows of the volume; older sets are refused */
 	uint64_t epoch_seen;
+	/* from whom this gateway took the volume when it ran it last, engine_status.predecessor_key;
+	 * 0: nobody
+	 */
+	uint64_t predecessor_key;
 	/* highest that this gateway ever meant to give the volume: an assembly's is above it */
 	uint64_t epoch_tried;
 	/* within that time of the start: assemble although epoch_seen says the set is older */

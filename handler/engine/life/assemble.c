@@ -445,6 +445,9 @@ begin_start(struct engine *engine, const struct assembly_verdict *verdict)
 	if (taken && lacks_quorum(engine, verdict))
 		return;
 	await_lease(engine, taken);
+	engine->assembly->resumed =
+		engine->members[verdict->newest].superblock.epoch == engine->options.epoch_seen ||
+		MUTANT(PREDECESSOR_KEPT);
 	if (adopt(engine, verdict) != 0) {
 		engine->assembly->refused = true;
 		snprintf(engine->reason, sizeof(engine->reason),
@@ -743,11 +746,14 @@ had_better_wait(const struct engine *engine)
 }
 
 /* Members that are away have its key yet, and it is proven gone: who comes back is preempted too.
- * Those that are there have had the last one's, for they were in sync.
+ * Those that are there have had the last one's, for they were in sync.  That outlives a restart, for
+ * members may be away longer.
  */
 static void
 name_predecessor(struct engine *engine)
 {
+	if (engine->assembly->resumed && !engine->assembly->taken)
+		engine->places->predecessor_key = engine->options.predecessor_key;
 	for_each_member(engine, member)
 		if (member->in_sync && member->identity.predecessor_key != 0 &&
 		    engine->assembly->taken)

@@ -30,6 +30,7 @@ struct assembly {
 	uint64_t startable_ms;
 	uint32_t startable_wait_ms; /* from then on */
 	bool taken;		    /* from another gateway, by this start */
+	bool resumed;		    /* nobody has had it since this gateway did */
 	/* a take-over is up then, by engine_clock_ms(); 0: it is none */
 	uint64_t lease_ends_ms;
 	uint8_t *maps;	    /* the map of each member, while they are loaded */

@@ -262,6 +262,7 @@ engine_status(const struct engine *engine, struct engine_status *out)
 	describe_counters(&engine->counters, out);
 	out->state = state_of(engine);
 	out->fenced = engine->fenced;
+	out->predecessor_key = engine->places->predecessor_key;
 	out->held = engine->phase == PHASE_EXAMINE && engine->assembly->held;
 	describe_reason(engine, out);
 	memcpy(out->volume_uuid, engine->options.volume_uuid, sizeof(out->volume_uuid));

@@ -54,7 +54,9 @@ struct engine_status {
 	enum volume_state state;
 	char reason[256];
 	bool fenced; /* another gateway has the volume: nothing is written any more */
-	bool held;   /* another gateway has it, so that this start is refused */
+	/* from whom it was taken, and whose key members that are away have yet; 0: nobody */
+	uint64_t predecessor_key;
+	bool held; /* another gateway has it, so that this start is refused */
 	char name[LAYOUT_NAME_MAX + 1];
 	uint8_t volume_uuid[16];
 	uint8_t level;

@@ -727,7 +727,7 @@ test_its_files_on_another_machine_are_another_gateway(void **state)
 }
 
 static void
-test_level_and_standby_are_kept_by_volume_and_forgotten_with_it(void **state)
+test_level_standby_and_predecessor_are_kept_by_volume_and_forgotten_with_it(void **state)
 {
 	const uint8_t a[16] = { 1 };
 	uint64_t since_ms;
@@ -735,6 +735,9 @@ test_level_and_standby_are_kept_by_volume_and_forgotten_with_it(void **state)
 	assert_int_equal(level_recall(a), -1);
 	assert_int_equal(level_record(a, 5), 0);
 	assert_int_equal(level_recall(a), 5);
+	assert_true(predecessor_recall(a) == 0);
+	assert_int_equal(predecessor_record(a, 0xFEDCBA9876543210), 0);
+	assert_true(predecessor_recall(a) == 0xFEDCBA9876543210);
 	assert_int_equal(standby_recall(a, &since_ms), -ENOENT);
 	assert_int_equal(standby_forget(a), 0);
 	assert_int_equal(standby_record(a, 1700000000000), 0);
@@ -743,6 +746,7 @@ test_level_and_standby_are_kept_by_volume_and_forgotten_with_it(void **state)
 	assert_int_equal(volume_forget(a), 0);
 	assert_int_equal(standby_recall(a, &since_ms), -ENOENT);
 	assert_int_equal(level_recall(a), -1);
+	assert_true(predecessor_recall(a) == 0);
 }
 
 static void
@@ -797,7 +801,8 @@ main(void)
 		SCRATCH_TEST(test_a_fault_in_its_file_does_not_free_a_volumes_members),
 		SCRATCH_TEST(test_the_gateway_keeps_its_id),
 		SCRATCH_TEST(test_its_files_on_another_machine_are_another_gateway),
-		SCRATCH_TEST(test_level_and_standby_are_kept_by_volume_and_forgotten_with_it),
+		SCRATCH_TEST(
+			test_level_standby_and_predecessor_are_kept_by_volume_and_forgotten_with_it),
 		SCRATCH_TEST(test_a_file_is_replaced_whole_or_created_once),
 	};
 

@@ -360,6 +360,73 @@ test_a_member_that_was_away_at_a_take_over_is_taken_when_it_is_back(void **state
 	finish(&rig);
 }
 
+/* The gateway dies, or is stopped for an upgrade, while that one is still away. */
+static void
+restart_without_the_last(struct rig *rig, bool stopped, uint64_t seed)
+{
+	take_over_without_the_last(rig, seed);
+	rig->options.predecessor_key = rig_status(rig).predecessor_key;
+	assert_true(rig->options.predecessor_key == 1);
+	wait_until(rig, all_clean);
+	wait_ms(rig, 50); /* that is on the members */
+	if (stopped)
+		rig_stop(rig);
+	else
+		rig_crash(rig);
+	rig->options.take_over_ms = 0;
+	rig->options.epoch_seen = rig->epoch_recorded;
+}
+
+static void
+test_whom_it_was_taken_from_outlives_a_restart(void **state)
+{
+	struct rig rig;
+
+	(void)state;
+	for (int stopped = 0; stopped < 2; stopped++) {
+		restart_without_the_last(&rig, stopped, 27);
+		rig_start(&rig);
+		assert_true(rig_wait(&rig, VOLUME_DEGRADED, 20000));
+		assert_true(rig_status(&rig).predecessor_key == 1);
+		assert_int_equal(rig.members[2].holder, 1);
+		rig.members[2].reachable = true;
+		assert_true(rig_wait(&rig, VOLUME_ACTIVE, 20000));
+		assert_int_equal(rig.members[2].holder, 2);
+		finish(&rig);
+	}
+}
+
+/* Who had it before may have it again. */
+static void
+test_whom_it_was_taken_from_is_forgotten_when_another_had_it(void **state)
+{
+	struct rig rig;
+	uint64_t key, epoch;
+
+	(void)state;
+	restart_without_the_last(&rig, true, 28);
+	key = rig.options.predecessor_key;
+	epoch = rig.epoch_recorded;
+	rig.options.predecessor_key = 0;
+	for (int turn = 3; turn >= 2; turn--) {
+		for (int m = 0; m < rig.count; m++)
+			rig.members[m].gateway = (unsigned int)turn;
+		if (turn == 2) {
+			rig.options.predecessor_key = key;
+			rig.epoch_recorded = epoch; /* it knows nothing of the other's */
+		}
+		rig_start(&rig);
+		assert_true(rig_wait(&rig, VOLUME_DEGRADED, 20000));
+		if (turn == 3)
+			rig_stop(&rig);
+	}
+	assert_true(rig_status(&rig).predecessor_key == 0);
+	rig.members[2].reachable = true;
+	wait_ms(&rig, 20000);
+	assert_int_equal(rig.members[2].holder, 1);
+	finish(&rig);
+}
+
 static void
 test_a_member_that_a_third_gateway_has_is_left_to_it(void **state)
 {
@@ -667,6 +734,8 @@ main(void)
 			test_a_take_over_waits_for_what_the_gateway_before_may_still_answer),
 		cmocka_unit_test(
 			test_a_member_that_was_away_at_a_take_over_is_taken_when_it_is_back),
+		cmocka_unit_test(test_whom_it_was_taken_from_outlives_a_restart),
+		cmocka_unit_test(test_whom_it_was_taken_from_is_forgotten_when_another_had_it),
 		cmocka_unit_test(test_a_member_that_a_third_gateway_has_is_left_to_it),
 		cmocka_unit_test(
 			test_a_read_is_not_answered_by_a_member_that_another_gateway_did_not_reach),
