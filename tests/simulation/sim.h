@@ -453,6 +453,10 @@ struct sim {
 	uint64_t trouble_until_us[SIM_SLOTS_MAX];
 	/* until then more members may be silent than the level bears */
 	uint64_t excess_until_us;
+	/* from whom a gateway, by its number, took the volume when it ran it last; 0: nobody, or the
+	 * other one has started since
+	 */
+	uint64_t predecessors[10];
 	/* when a start was last kept from members by another gateway; 0: never */
 	uint64_t contested_us;
 

@@ -605,9 +605,32 @@ note_untold(struct sim *sim)
 	sim->cache_losses += untold;
 }
 
+/* As its gateway writes it to its state folder. */
+static void
+note_predecessor(struct sim *sim)
+{
+	struct engine_status status;
+
+	if (!sim->running_seen)
+		return;
+	engine_status(sim->engine, &status);
+	sim->predecessors[sim_gateway_number(&sim->engine_options)] = status.predecessor_key;
+}
+
+static void
+recall_predecessor(struct sim *sim)
+{
+	const unsigned int number = sim_gateway_number(&sim->engine_options);
+
+	sim->engine_options.predecessor_key = sim->predecessors[number];
+	memset(sim->predecessors, 0, sizeof(sim->predecessors));
+	sim->predecessors[number] = sim->engine_options.predecessor_key;
+}
+
 void
 sim_start(struct sim *sim)
 {
+	recall_predecessor(sim);
 	sim->engine_options.epoch_seen = sim->epoch_recorded;
 	sim->engine_options.epoch_tried = sim->epoch_tried[sim->side];
 	note_untold(sim);
@@ -638,6 +661,7 @@ sim_crash(struct sim *sim)
 	sim->armed = false;
 	sim->crash_in = 0;
 	sim->crash_due = false;
+	note_predecessor(sim);
 	if (sim->running_seen)
 		sim->logged = engine_log_keeps(sim->engine, &sim->log_proven) && !sim->log_void;
 	for (int m = 0; m < sim->slots; m++)
@@ -706,6 +730,7 @@ sim_stop(struct sim *sim)
 
 	sim->stopping = true;
 	sim->still_until_us = 0;
+	note_predecessor(sim);
 	engine_stop(sim->engine, note_stopped, sim);
 	sim_turn(sim);
 	if (!sim_wait(sim, has_stopped, HANG_US) && sim->crash_due) {
@@ -736,6 +761,7 @@ sim_stranger(struct sim *sim)
 	snprintf(options.owner, sizeof(options.owner), "stranger #9");
 	options.epoch_seen = 0;
 	options.epoch_tried = 0;
+	options.predecessor_key = 0;
 	options.take_over_ms = 0;
 	for (int m = 0; m < sim->slots; m++)
 		sim->members[m].written = false;
