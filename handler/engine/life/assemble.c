@@ -362,7 +362,7 @@ owned_by_another(struct engine *engine, const struct assembly_verdict *verdict)
 
 /* --- a take-over --- */
 
-/* Some member had another gateway's key; or all have lost their reservations, and who wrote the
+/* Some member in sync had another gateway's key; or all have lost their reservations, and who wrote the
  * superblocks did not stop.  Without reservations nothing can be proven.
  */
 static bool
@@ -373,7 +373,8 @@ takes_over(struct engine *engine, const struct assembly_verdict *verdict)
 		     strcmp(gateway_of(newest->owner), gateway_of(engine->options.owner)) != 0;
 
 	for_each_member(engine, member)
-		taken |= member->identity.predecessor_key != 0;
+		taken |= member->identity.predecessor_key != 0 &&
+			 verdict->standing[member->slot] == STANDING_IN_SYNC;
 	return taken && any_reservation(engine, verdict);
 }
 

@@ -159,6 +159,31 @@ test_a_take_over_goes_by_who_was_in_sync(void **state)
 	finish(&rig);
 }
 
+/* A spare, an old member or a copy of one says nothing of the volume. */
+static void
+test_only_of_members_in_sync_counts_who_had_them(void **state)
+{
+	struct rig rig;
+
+	(void)state;
+	start(&rig, 1, 3, 45);
+	rig_crash(&rig);
+	rig_mark_spare(&rig, 3, RIG_MEMBER_BYTES);
+	rig.members[3].reservations = true;
+	rig.members[3].holder = 9;
+	rig.count = 4;
+	for (int m = 0; m < 4; m++) {
+		rig.members[m].gateway = 1;
+		rig.members[m].may_take = true;
+	}
+	rig.members[2].reachable = false;
+	rig.options.take_over_ms = 20000;
+	rig_start(&rig);
+	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 20000));
+	assert_int_equal(rig.members[3].holder, 1);
+	finish(&rig);
+}
+
 /* Whoever asks between two log-ins is told the same. */
 static void
 test_who_is_refused_is_so_while_members_are_asked_again(void **state)
@@ -726,6 +751,7 @@ main(void)
 		cmocka_unit_test(test_a_take_over_goes_by_who_was_in_sync),
 		cmocka_unit_test(test_who_was_replaced_says_so),
 		cmocka_unit_test(test_who_was_replaced_says_so_twice),
+		cmocka_unit_test(test_only_of_members_in_sync_counts_who_had_them),
 		cmocka_unit_test(test_who_is_refused_is_so_while_members_are_asked_again),
 		cmocka_unit_test(test_who_takes_the_last_copy_while_it_is_replaced_has_the_volume),
 		cmocka_unit_test(test_force_is_the_last_resort_of_a_take_over),
