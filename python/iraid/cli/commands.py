@@ -18,10 +18,9 @@ from iraid.control.errors import IraidError, UsageFault
 from iraid.control.units import parse_size
 from iraid.lio import export_plan
 
-from . import completion
+from . import completion, overview
 from .report import Report
 
-_LEVELS = {"0": 0, "1": 1, "5": 5, "6": 6, "10": 10, "s-iraid": 0, "mirror": 1, "p-iraid": 5, "p+q-iraid": 6}
 _SETTINGS = {"help_option_names": ["--help", "-h"], "max_content_width": 100}
 
 
@@ -52,21 +51,6 @@ def ask(question: str, refusal: str, report: Report | None) -> None:
         raise IraidError("nothing was done", kind="interrupted")
 
 
-class LevelType(click.ParamType):
-    name = "{0,1,5,6,10}"
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> int:
-        level = _LEVELS.get(str(value).lower())
-        if level is None:
-            self.fail(
-                f"'{value}' is not a level: 0 (S-iRAID, striped), 1 (copies), 5 (P-iRAID, parity), "
-                "6 (two parities) or 10 (striped copies)",
-                param,
-                ctx,
-            )
-        return level
-
-
 class SizeType(click.ParamType):
     name = "size"
 
@@ -91,12 +75,13 @@ def checked(parse: Callable[[str], Any]) -> Callable[..., Any]:
 
 
 @click.group(
+    cls=overview.ByPurpose,
     context_settings=_SETTINGS,
-    no_args_is_help=True,
+    invoke_without_command=True,
     epilog="""\b
 Examples:
   iraid discover 10.0.0.1
-  iraid create v0 --level 5 10.0.0.{1,2,3,4}/iqn.2026-01.org.example:disk/0
+  iraid create v0 10.0.0.{1,2,3,4}/iqn.2026-01.org.example:disk/0
   iraid export v0 --iqn iqn.2026-01.org.example:v0 --acl iqn.1993-08.org.debian:01:abc \\
       --chap-file /etc/iraid/secrets/clients
   iraid status v0""",
@@ -105,8 +90,13 @@ Examples:
 @click.option("--socket", metavar="PATH", help=f"Control socket [IRAID_SOCKET, {SOCKET_DEFAULT}].")
 @click.pass_context
 def cli(context: click.Context, socket: str | None) -> None:
-    """Present LUNs of several iSCSI targets as one redundant LUN."""
+    """Present LUNs of several iSCSI targets as one redundant LUN.
+
+    Without a command: how this gateway's volumes are, and what to type next.
+    """
     context.obj = socket
+    if context.invoked_subcommand is None:
+        overview.show(socket)
 
 
 def command(*options: Any, examples: str) -> Callable[[Callable[..., None]], click.Command]:

@@ -31,6 +31,7 @@ from . import (
     exporter,
     grow,
     import_volume,
+    levels,
     members,
     monitor,
     progress,
@@ -43,7 +44,6 @@ from .commands import (
     CHAP_FILE,
     INITIATOR,
     NAME,
-    LevelType,
     SizeType,
     absolute,
     ask,
@@ -53,6 +53,7 @@ from .commands import (
     print_json,
     warn,
 )
+from .levels import LevelType
 from .report import Report, describe_role
 
 # To be loaded makes their commands known.
@@ -104,8 +105,8 @@ def main(arguments: list[str] | None = None) -> int:
     click.option(
         "--level",
         type=LevelType(),
-        required=True,
-        help="0 (s-iraid: stripes, no redundancy), 1 (2 to 4 copies), 5 (p-iraid: parity, one member may be lost), "
+        help="By default what fits the number of members: 1 for two, 5 for three to seven, 6 for more.  "
+        "0 (s-iraid: stripes, no redundancy), 1 (2 to 4 copies), 5 (p-iraid: parity, one member may be lost), "
         "6 (two parities, any two may be lost) or 10 (stripes of two copies).",
     ),
     click.option("--chunk", type=SizeType(), default="64K", show_default=True, help="Power of two, 4K to 1M."),
@@ -138,7 +139,7 @@ def create(
     report: Report | None,
     name: str,
     members: tuple[str, ...],
-    level: int,
+    level: int | None,
     chunk: int,
     region_size: int | None,
     spares: tuple[str, ...],
@@ -154,9 +155,10 @@ def create(
     portals is PORTAL,PORTAL/IQN/LUN.  Without --force a member is refused if it holds a known signature: a file
     system, a partition table, RAID, iraid.
     """
+    chosen = _fitting_level(len(members)) if level is None else level
     created = client.create(
         name=name,
-        level=level,
+        level=chosen,
         chunk_bytes=chunk,
         members=list(members),
         force=force,
@@ -172,14 +174,24 @@ def create(
     if report is None:
         return print_json(model.to_json(created))
     report.line(
-        f"Volume {created.name} is made and started: {model.LEVEL_NAMES[level]}, "
+        f"Volume {created.name} is made and started: {model.LEVEL_NAMES[chosen]}, "
         f"{len(members)} members, {_spares_in_words(len(spares))}"
         f"{format_size(created.size_bytes)}, uuid {created.uuid}."
     )
-    if level != 0 and not wait:
-        what = "copies are made equal" if level in (1, 10) else "parity is computed"
+    if level is None:
+        for line in levels.explain(created.name, len(members)):
+            report.line(line)
+    if chosen != 0 and not wait:
+        what = "copies are made equal" if chosen in (1, 10) else "parity is computed"
         report.line(f"Its {what} in the background.  See progress: iraid status {created.name}")
     report.line(f"Export it to initiators: iraid export {created.name} --iqn IQN --acl INITIATOR --chap-file FILE")
+
+
+def _fitting_level(members: int) -> int:
+    fits = levels.fitting(members)
+    if not fits:
+        raise UsageFault(f"a volume has 2 to 32 members, and {members} is given", "see iraid create --help")
+    return fits[0].level
 
 
 def _spares_in_words(count: int) -> str:

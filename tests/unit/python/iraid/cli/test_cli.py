@@ -90,6 +90,22 @@ def test_create_sends_every_option(iraid, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
+    ("members", "level", "others"),
+    [(2, 1, [0]), (3, 5, [1, 10, 0]), (4, 5, [6, 10, 0]), (7, 5, [6, 10, 0]), (8, 6, [5, 10, 0]), (32, 6, [5, 10, 0])],
+)
+def test_without_a_level_the_one_that_fits_is_taken_and_explained(iraid, members, level, others):
+    given = [f"10.0.0.{i}/iqn.2026-01.org.example:disk/0" for i in range(1, members + 1)]
+    done = iraid({"volume.create": CREATED}, "create", "v0", *given)
+    assert done.status == 0 and done.calls[0][1]["level"] == level
+    assert f"Its level, {level}, is what fits {members} members: " in done.out
+    assert [int(one) for one in re.findall(r"^  --level (\d+) ", done.out, re.MULTILINE)] == others
+    assert "iraid delete v0" in done.out
+    with_level = iraid({"volume.create": CREATED}, "create", "v0", "--level", level, *given)
+    assert "what fits" not in with_level.out
+    assert iraid({"volume.create": CREATED}, "create", "v0", "--json", *given).json()["name"] == "v0"
+
+
+@pytest.mark.parametrize(
     ("typed", "level"),
     [("0", 0), ("1", 1), ("5", 5), ("6", 6), ("10", 10), ("s-iraid", 0), ("mirror", 1), ("P-iRAID", 5)],
 )
@@ -457,7 +473,8 @@ def test_an_error_says_what_and_what_to_do(iraid):
 @pytest.mark.parametrize(
     "arguments",
     [
-        ["create", "v0", *MEMBERS],
+        ["create", "v0", MEMBERS[0]],
+        ["create", "v0", *(f"{one}{i}" for i in range(11) for one in MEMBERS[:3])],
         ["create", "v0", "--level", "5"],
         ["create", "v0", "--level", "7", *MEMBERS],
         ["create", "v0", "--level", "5", "--chunk", "64KB", "m"],
@@ -481,6 +498,38 @@ def test_wrong_usage_ends_with_2_and_asks_nothing_of_the_members(iraid, argument
     assert done.status == 2
     assert re.fullmatch(r"iraid: .+\n  remedy: .+\n", done.err)
     assert [method for method, _ in done.calls if method != "volume.status"] == []
+
+
+def test_alone_it_says_how_to_begin(iraid):
+    done = iraid({"volume.list": {"volumes": []}})
+    assert done.status == 0
+    assert "no volume yet" in done.out
+    assert [line.split()[1] for line in done.out.splitlines() if line.startswith("  iraid")] == [
+        "discover",
+        "create",
+        "import",
+        "--help",
+    ]
+
+
+def test_alone_it_says_how_the_volumes_are_and_what_they_lack(iraid):
+    volumes = {
+        "idle": volume("idle", users=[]),
+        "used": volume("used", users=["tcmu: used"]),
+        "off": volume("off", users=[], state="stopped", reason=""),
+    }
+    answers = {"volume.list": {"volumes": list(volumes.values())}, "volume.status": lambda p: volumes[p["name"]]}
+    done = iraid(answers)
+    assert done.status == 0, done
+    assert re.findall(r"^(\w+) +[A-Z]+:", done.out, re.MULTILINE) == ["idle", "off", "used"]
+    assert re.findall(r"^  iraid export (\w+)", done.out, re.MULTILINE) == ["idle"]
+    assert "iraid start off" in done.out
+
+
+def test_alone_without_a_handler_it_says_where_to_look(tmp_path):
+    done = subprocess.run([IRAID, "--socket", tmp_path / "none"], capture_output=True, text=True, timeout=30)
+    assert done.returncode == 1
+    assert re.fullmatch(r"iraid: control socket .* does not exist\n  remedy: .*iraid doctor.*\n", done.stderr)
 
 
 def test_no_socket_ends_with_1_and_names_the_runner(tmp_path):

@@ -57,8 +57,11 @@ def options_of_man(text):
 
 def test_both_have_the_same_commands():
     assert set(man_commands()) == set(cli.commands)
-    listed = re.findall(r"^  ([\w-]+)  ", help_of().split("Commands:\n")[1].split("\n\n")[0], re.MULTILINE)
-    assert set(listed) == set(cli.commands)
+    sections = help_of().split("Show this message and exit.\n")[1].split("Examples:")[0]
+    listed = re.findall(r"^  ([\w-]+) +\w", sections, re.MULTILINE)
+    assert sorted(listed) == sorted(cli.commands)
+    # Each in a line of its own, of 80 characters.
+    assert len(sections.strip().splitlines()) == len(listed) + 2 * sections.count(":\n") - 1
 
 
 @pytest.mark.parametrize("command", sorted(cli.commands))
