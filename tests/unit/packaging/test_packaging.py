@@ -69,3 +69,23 @@ def test_bash_completes_commands_options_and_volumes(tmp_path):
     assert "--rate-max" in completed(tmp_path, "iraid set v0 --rate-m")
     with ControlPeer(tmp_path / "s", {"volume.list": {"volumes": [volume("va"), volume("vb"), volume("c")]}}):
         assert completed(tmp_path, "iraid scrub start v") == ["va", "vb"]
+
+
+@pytest.mark.parametrize(("kind", "package"), [("deb", "debhelper"), ("source", "debhelper"), ("rpm", "rpm")])
+def test_who_lacks_what_a_package_is_built_with_is_told_how_to_get_it_at_once(tmp_path, kind, package):
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    for name in ("git", "dpkg-parsechangelog", "xz"):
+        (programs / name).write_text("#!/bin/sh\nexit 9\n")
+        (programs / name).chmod(0o755)
+    (programs / "dirname").symlink_to("/usr/bin/dirname")
+    done = subprocess.run(
+        ["/bin/bash", ROOT / "scripts/package", kind, "--output", tmp_path / "made"],
+        capture_output=True,
+        text=True,
+        env={"PATH": str(programs)},
+        timeout=60,
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    assert re.fullmatch(rf"package: \w+ is not installed: scripts/deps --long .*install {package}\)\n", done.stderr)
+    assert not (tmp_path / "made").exists()
