@@ -531,7 +531,13 @@ def _regions(volume: model.Volume) -> str | None:
     if not regions.total:
         return None
     size = f" of {format_size(regions.region_bytes)} per member" if regions.region_bytes else ""
-    return f"{regions.total}{size}: {regions.dirty} dirty, {regions.suspect} suspect, {regions.stale} stale"
+    what = [
+        (regions.dirty, "dirty (written lately; a crash means to look at these again)"),
+        (regions.suspect, "suspect (parity or copies not proven yet)"),
+        (regions.stale, "stale (a member that is out lacks them)"),
+    ]
+    marks = ", ".join(f"{count} {words}" for count, words in what if count)
+    return f"{regions.total}{size}: {marks or 'none is dirty, suspect or stale'}"
 
 
 def _requests(volume: model.Volume) -> str:

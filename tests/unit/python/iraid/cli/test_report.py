@@ -182,6 +182,23 @@ def test_states_are_said_in_words(state, words):
     assert words in line
 
 
+@pytest.mark.parametrize(
+    ("marks", "words"),
+    [
+        ({}, "10 of 4 MiB per member: none is dirty, suspect or stale"),
+        ({"dirty": 3}, "10 of 4 MiB per member: 3 dirty (written lately; a crash means to look at these again)"),
+        (
+            {"suspect": 2, "stale": 1},
+            "2 suspect (parity or copies not proven yet), 1 stale (a member that is out lacks",
+        ),
+    ],
+)
+def test_marks_of_regions_are_explained_where_they_are_shown(marks, words):
+    regions = {"total": 10, "dirty": 0, "suspect": 0, "stale": 0, "region_bytes": 4 << 20} | marks
+    text = shown(io.StringIO(), lambda report: report.status(a_volume(regions=regions)), width=200)
+    assert words in text
+
+
 def test_a_stopped_volume_of_which_little_is_known_is_shown():
     stopped = model.Volume(name="v0", state="stopped")
     text = shown(io.StringIO(), lambda report: report.status(stopped))
