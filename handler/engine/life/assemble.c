@@ -499,7 +499,8 @@ is_looking_again(const struct engine *engine)
 }
 
 /* Where targets know no reservations, another gateway may have had the volume since a member's
- * superblocks were read, or has it: they are read again, once, before anything is made of them.
+ * superblocks were read, or has it: they are read again, once, before anything is made of them.  Where
+ * they know them, who is accused may have been taken back meanwhile by the gateway that is taken over.
  * Not when this start has written some: those name this gateway.
  */
 static bool
@@ -510,7 +511,7 @@ read_again(struct engine *engine, uint64_t since_ms, uint32_t age_ms,
 
 	for_each_member(engine, member)
 		if (member->presence == PRESENCE_EXAMINED && member->link == LINK_OPEN &&
-		    !member->leaving && !member->identity.reservation &&
+		    !member->leaving && (accused != NULL || !member->identity.reservation) &&
 		    engine->metadata->epoch_written == 0 &&
 		    member->examined_ms + age_ms < since_ms &&
 		    (accused == NULL || accused->went_back[member->slot])) {
