@@ -377,6 +377,24 @@ forget(struct sim *sim)
 	sim->former.still_until_us = 0;
 }
 
+/* It had the volume to its end, and wrote since it was taken for dead; also to a spare that it filled
+ * meanwhile, of which the other gateway knows nothing.
+ */
+static void
+leave_behind(struct sim *sim)
+{
+	struct superblock superblock;
+
+	for (int m = 0; m < sim->slots; m++)
+		if (sim->roles[m] < 0 && sim_read_superblock(&sim->members[m].disk, &superblock) &&
+		    superblock.epoch >= sim->former.epoch &&
+		    superblock.member_states[superblock.role] == MEMBER_IN_SYNC &&
+		    memcmp(superblock.member_uuid, superblock.member_uuids[superblock.role], 16) ==
+			    0)
+			sim->roles[m] = superblock.role;
+	oracle_crashed(sim);
+}
+
 void
 former_kill(struct sim *sim)
 {
@@ -390,6 +408,8 @@ former_kill(struct sim *sim)
 	load_abandon_former(sim);
 	engine_bury(former->engine);
 	forget(sim);
+	if (!former->lost)
+		leave_behind(sim);
 }
 
 static void

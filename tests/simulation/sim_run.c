@@ -848,6 +848,23 @@ recover(struct sim *sim)
 		 sim->status.rebuild.reason);
 }
 
+/* One that was wiped, or was exchanged, proves nothing of the gateway before.  That is dead, so it is
+ * done as the refusal says.
+ */
+static void
+force_unproven(struct sim *sim)
+{
+	if (sim_wait(sim, is_up, PATIENCE_US))
+		return;
+	engine_status(sim->engine, &sim->status);
+	if (strstr(sim->status.reason, "is gone for certain from") == NULL)
+		return;
+	sim_stop(sim);
+	sim->engine_options.force_ms = UINT32_MAX;
+	sim_take_over(sim, false);
+	sim->engine_options.force_ms = 0;
+}
+
 static void
 quiesce(struct sim *sim, bool whole)
 {
@@ -868,6 +885,7 @@ quiesce(struct sim *sim, bool whole)
 		sim_stop(sim);
 		sim_take_over(sim, false);
 	}
+	force_unproven(sim);
 	sim_await(sim, is_up, "the volume does not come up");
 	sim_await(sim, sim_is_drained, "requests are not completed");
 	sim_advance(sim, sim->schedule.now_us + 7000000);
