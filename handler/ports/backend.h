@@ -148,6 +148,10 @@ struct backend {
 	 * other key.  An engine that has lost its volume takes it back (0).
 	 */
 	uint64_t predecessor_key;
+	/* Set by the engine, before open(): other members are awaited before any is taken from
+	 * another gateway, whatever the adapter is permitted.  -EBUSY meanwhile.
+	 */
+	bool waits_to_take;
 	/* How often the device said that a write failed which it had acknowledged, whatever it says
 	 * of a cache; a flush that failed says so.  The adapter ends an open session for it, and
 	 * counts before closed() or opened().

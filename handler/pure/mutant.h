@@ -1278,6 +1278,9 @@
 	X(PREDECESSOR_KEPT, "predecessor-kept", 8,						\
 	  "test_engine_lease: test_whom_it_was_taken_from_is_forgotten_when_another_had_it",	\
 	  "a gateway takes members from whom it once took the volume, though others had it since")	\
+	X(TAKEN_TOO_EARLY, "taken-too-early", 8,						\
+	  "test_engine_lease: test_too_few_for_a_take_over_take_nothing",			\
+	  "a take-over takes members though too few answer")					\
 	X(FLUSH_UNPROVEN, "flush-unproven", 8, "level 5",					\
 	  "a flush succeeds though another gateway may have acknowledged what it is about")
 /* clang-format on */

@@ -667,7 +667,7 @@ is_silent_device(const struct fake_member *member)
 static bool
 may_preempt(const struct fake_member *member)
 {
-	return member->may_take ||
+	return (member->may_take && !member->backend.waits_to_take) ||
 	       (!member->was_taken && member->backend.predecessor_key == member->device->holder);
 }
 

@@ -109,7 +109,8 @@ absorb_holder(struct iscsi_member *member)
 	if (member->state == SESSION_HOLDER) {
 		member->facts.closes_late =
 			strncmp(member->inspection.device.vendor, "LIO-ORG", 7) == 0;
-		member->taking_over = member->now_ms < member->take_over_until_ms;
+		member->taking_over = member->now_ms < member->take_over_until_ms &&
+				      !member->backend.waits_to_take;
 		member->facts.take_over = may_preempt(member, held.key);
 	}
 	if (member->state == SESSION_OUTCOME && held.key == 0 && ++member->refusals > REFUSALS_MAX)

@@ -116,10 +116,15 @@ uint64_t hash_bytes(uint64_t hash, const void *data, size_t length); /* FNV-1a *
  */
 int level_record(const uint8_t uuid[16], int level);
 int level_recall(const uint8_t uuid[16]);
+/* The fewest members that the volume runs with, as it was last assembled here: a take-over waits for
+ * so many.  0 if unknown.
+ */
+int needed_record(const uint8_t uuid[16], int members);
+int needed_recall(const uint8_t uuid[16]);
 /* Reservation key of the gateway from which this one took the volume; 0: none. */
 int predecessor_record(const uint8_t uuid[16], uint64_t key);
 uint64_t predecessor_recall(const uint8_t uuid[16]);
-int volume_forget(const uint8_t uuid[16]); /* epochs, level, predecessor and standby */
+int volume_forget(const uint8_t uuid[16]); /* epochs, level and all other records */
 
 /* That this gateway is not to begin a turn of the volume by itself, and since when (ms since
  * 1970-01-01 UTC).  -ENOENT: it may.

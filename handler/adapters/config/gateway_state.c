@@ -14,6 +14,7 @@
 
 #include "config.h"
 #include "epoch_file.h"
+#include "pure/geometry.h"
 #include "adapters/base/files.h"
 
 #define STATE_FILE_BYTES_MAX 64u
@@ -176,6 +177,21 @@ level_record(const uint8_t uuid[16], int level)
 	return record("levels", uuid, (uint64_t)level);
 }
 
+int
+needed_record(const uint8_t uuid[16], int members)
+{
+	return record("needed", uuid, (uint64_t)members);
+}
+
+int
+needed_recall(const uint8_t uuid[16])
+{
+	uint64_t members;
+
+	return recall("needed", uuid, &members) == 0 && members <= IRAID_MEMBERS_MAX ? (int)members
+										     : 0;
+}
+
 uint64_t
 predecessor_recall(const uint8_t uuid[16])
 {
@@ -194,7 +210,8 @@ int
 volume_forget(const uint8_t uuid[16])
 {
 	const int errors[] = { epoch_file_remove(uuid), remove_record("levels", uuid),
-			       predecessor_record(uuid, 0), standby_forget(uuid) };
+			       remove_record("needed", uuid), predecessor_record(uuid, 0),
+			       standby_forget(uuid) };
 
 	for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++)
 		if (errors[i] != 0)

@@ -441,6 +441,8 @@ volume_engine_make(struct hosted *hosted)
 	error = epoch_file_read(config.uuid, &kept);
 	options.epoch_seen = kept.given;
 	options.epoch_tried = kept.meant;
+	hosted->members_needed = needed_recall(config.uuid);
+	options.members_needed = (uint8_t)hosted->members_needed;
 	options.predecessor_key = hosted->predecessor_key = predecessor_recall(config.uuid);
 	if (error != 0)
 		fault_errno(

@@ -62,7 +62,9 @@ struct hosted {
 	pthread_t thread;
 	struct reactor *reactor;
 	struct recorder_seat *seat;
-	uint64_t predecessor_key; /* on record, or about to be */
+	/* on record, or about to be: */
+	uint64_t predecessor_key;
+	int members_needed;
 
 	/* Under host->lock. */
 	struct volume *users;

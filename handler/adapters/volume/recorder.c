@@ -23,7 +23,7 @@ struct recorder_seat {
 	/* Under recorder->lock. */
 	bool left;
 	struct epochs_kept wanted; /* zeros: nothing */
-	int level;		   /* to be written; -1: none */
+	int level, needed;	   /* to be written; -1: none */
 	bool has_key;
 	uint64_t key; /* of the predecessor, to be written */
 	bool ended;   /* and not taken yet: */
@@ -50,13 +50,15 @@ is_any(const struct epochs_kept *epochs)
 static void
 write_level(struct recorder_seat *seat)
 {
-	const int level = seat->level;
+	const int level = seat->level, needed = seat->needed;
 
 	seat->level = -1;
 	pthread_mutex_unlock(&seat->recorder->lock);
-	if (level_record(seat->uuid, level) != 0)
-		log_line(LOG_WARNING, "the level of a volume can't be written to %s/levels",
-			 state_dir());
+	if (level_record(seat->uuid, level) != 0 || needed_record(seat->uuid, needed) != 0)
+		log_line(LOG_WARNING,
+			 "the level of a volume can't be written to %s/levels, or how many members "
+			 "it needs to %s/needed",
+			 state_dir(), state_dir());
 	pthread_mutex_lock(&seat->recorder->lock);
 }
 
@@ -261,10 +263,11 @@ recorder_raise(struct recorder_seat *seat, const struct epochs_kept *to)
 }
 
 void
-recorder_note_level(struct recorder_seat *seat, int level)
+recorder_note_level(struct recorder_seat *seat, int level, int needed)
 {
 	pthread_mutex_lock(&seat->recorder->lock);
 	seat->level = level;
+	seat->needed = needed;
 	pthread_cond_signal(&seat->recorder->posted);
 	pthread_mutex_unlock(&seat->recorder->lock);
 }

@@ -27,7 +27,8 @@ void recorder_leave(struct recorder_seat *seat);
 
 /* Neither waits for the disk, or needs memory. */
 void recorder_raise(struct recorder_seat *seat, const struct epochs_kept *to);
-void recorder_note_level(struct recorder_seat *seat, int level);
+/* needed: the fewest members that it runs with */
+void recorder_note_level(struct recorder_seat *seat, int level, int needed);
 void recorder_note_predecessor(struct recorder_seat *seat, uint64_t key);
 
 /* What was written since the last call, and how that ended (0 or -errno); false: nothing. */

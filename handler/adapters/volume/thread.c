@@ -187,12 +187,14 @@ note_fence(struct hosted *hosted)
 }
 
 static void
-note_level(struct hosted *hosted, int level)
+note_level(struct hosted *hosted, int level, int needed)
 {
-	if (atomic_load_explicit(&hosted->brief_level, memory_order_relaxed) == level)
+	if (atomic_load_explicit(&hosted->brief_level, memory_order_relaxed) == level &&
+	    hosted->members_needed == needed)
 		return;
 	atomic_store_explicit(&hosted->brief_level, level, memory_order_relaxed);
-	recorder_note_level(hosted->seat, level);
+	hosted->members_needed = needed;
+	recorder_note_level(hosted->seat, level, needed);
 }
 
 /* While it runs: what a start says that is refused is nothing new. */
@@ -222,7 +224,7 @@ publish(struct hosted *hosted, uint64_t now_ms)
 				      memory_order_relaxed);
 		atomic_store_explicit(&hosted->brief_row_bytes, status->stripe_bytes,
 				      memory_order_relaxed);
-		note_level(hosted, status->level);
+		note_level(hosted, status->level, status->members_needed);
 		atomic_store_explicit(&hosted->brief_size_bytes, status->size_bytes,
 				      memory_order_relaxed);
 	}

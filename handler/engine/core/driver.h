@@ -107,6 +107,8 @@ struct engine_options {
 	char owner[LAYOUT_OWNER_MAX + 1];
 	/* although another gateway is recorded as its owner: within that time of the start */
 	uint32_t take_over_ms;
+	/* so many must answer before any is taken over: the fewest that it runs with; 0: not known */
+	uint8_t members_needed;
 	/* highest epoch this gateway knows of the volume; older sets are refused */
 	uint64_t epoch_seen;
 	/* from whom this gateway took the volume when it ran it last, engine_status.predecessor_key;

@@ -624,6 +624,43 @@ may_begin(struct engine *engine, const struct assembly_verdict *verdict)
 	return false;
 }
 
+/* It was asked when it was not to be taken yet, and says nothing about that. */
+static bool
+was_only_asked(struct member *member)
+{
+	if (!member->backend->waits_to_take)
+		return false;
+	if (!member->engine->places->waits_to_take && member->retry_ms > member->engine->now_ms) {
+		member->retry_ms = member->engine->now_ms;
+		member->engine->activity++;
+	}
+	return true;
+}
+
+/* A take-over that can't succeed must not take anything: whoever has the volume could not tell a
+ * member that was taken from one that lost power, and what it cached there would be in doubt.
+ */
+static void
+end_waiting_to_take(struct engine *engine)
+{
+	int there = 0;
+
+	for_each_member(engine, member)
+		there += member->presence == PRESENCE_EXAMINED ||
+			 (says_held(member) && member->link != LINK_OPEN);
+	if (there < engine->options.members_needed && may_take_over(engine)) {
+		snprintf(engine->reason, sizeof(engine->reason),
+			 "%d of %d members that are needed answer: none is taken from another "
+			 "gateway before they do",
+			 there, engine->options.members_needed);
+		return;
+	}
+	engine->places->waits_to_take = false;
+	for_each_member(engine, member)
+		if (says_held(member) && member->link == LINK_CLOSED)
+			(void)was_only_asked(member);
+}
+
 static void
 say_why(struct engine *engine, const struct assembly_verdict *verdict)
 {
@@ -647,6 +684,8 @@ examine_run(struct engine *engine)
 	if (is_looking_again(engine))
 		return;
 	engine->assembly->held = any_held(engine);
+	if (engine->places->waits_to_take)
+		end_waiting_to_take(engine);
 	for_each_member(engine, member) {
 		input.presence[member->slot] = member->presence;
 		input.superblocks[member->slot] = &member->superblock;
@@ -658,6 +697,8 @@ examine_run(struct engine *engine)
 		    is_our_writing(member))
 			input.found[member->slot] = member->taken_as;
 		if (says_held(member) && member->link == LINK_CLOSED) {
+			if (was_only_asked(member))
+				return;
 			engine->assembly->refused = true;
 			snprintf(engine->reason, sizeof(engine->reason),
 				 "member %.100s: %.70s; stop it there, or start with --take-over "

@@ -337,6 +337,9 @@ engine_start(struct engine *engine)
 {
 	assert(engine->phase == PHASE_IDLE);
 	engine->assembly->started_ms = engine->now_ms;
+	engine->places->waits_to_take =
+		engine->options.take_over_ms != 0 && engine->options.force_ms == 0 &&
+		engine->options.members_needed > 1 && !MUTANT(TAKEN_TOO_EARLY);
 	life_enter(engine, PHASE_EXAMINE);
 }
 

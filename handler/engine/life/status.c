@@ -281,6 +281,7 @@ engine_status(const struct engine *engine, struct engine_status *out)
 	snprintf(out->name, sizeof(out->name), "%s", engine->record.name);
 	out->level = engine->geometry.level;
 	out->member_count = engine->geometry.members;
+	out->members_needed = (uint8_t)geometry_least(&engine->geometry, 0);
 	out->chunk_bytes = engine->geometry.chunk_bytes;
 	out->row_bytes = geometry_row_bytes(&engine->geometry);
 	out->stripe_bytes = engine->geometry.level == 10

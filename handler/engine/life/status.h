@@ -61,6 +61,7 @@ struct engine_status {
 	uint8_t volume_uuid[16];
 	uint8_t level;
 	uint8_t member_count;
+	uint8_t members_needed; /* the fewest that it runs with; 0 until assembled */
 	uint32_t chunk_bytes;
 	uint32_t block_bytes;
 	uint64_t row_bytes; /* of data */

@@ -308,6 +308,7 @@ member_open(struct member *member)
 	assert(member->link == LINK_CLOSED);
 	member->link = LINK_OPENING;
 	member->backend->predecessor_key = member->engine->places->predecessor_key;
+	member->backend->waits_to_take = member->engine->places->waits_to_take;
 	member->backend->events = &member_events;
 	member->backend->events_owner = member;
 	member->backend->ops->open(member->backend);

@@ -735,6 +735,9 @@ test_level_standby_and_predecessor_are_kept_by_volume_and_forgotten_with_it(void
 	assert_int_equal(level_recall(a), -1);
 	assert_int_equal(level_record(a, 5), 0);
 	assert_int_equal(level_recall(a), 5);
+	assert_int_equal(needed_recall(a), 0);
+	assert_int_equal(needed_record(a, 3), 0);
+	assert_int_equal(needed_recall(a), 3);
 	assert_true(predecessor_recall(a) == 0);
 	assert_int_equal(predecessor_record(a, 0xFEDCBA9876543210), 0);
 	assert_true(predecessor_recall(a) == 0xFEDCBA9876543210);
@@ -746,6 +749,7 @@ test_level_standby_and_predecessor_are_kept_by_volume_and_forgotten_with_it(void
 	assert_int_equal(volume_forget(a), 0);
 	assert_int_equal(standby_recall(a, &since_ms), -ENOENT);
 	assert_int_equal(level_recall(a), -1);
+	assert_int_equal(needed_recall(a), 0);
 	assert_true(predecessor_recall(a) == 0);
 }
 

@@ -102,6 +102,81 @@ test_a_take_over_needs_members_that_meet_every_set_which_could_run(void **state)
 	check_refused(10, 4, 5, "from 2 of 4 members", 4);
 }
 
+/* Who has the volume goes on with all, as if nothing had been tried. */
+static void
+test_too_few_for_a_take_over_take_nothing(void **state)
+{
+	struct rig rig;
+
+	(void)state;
+	start(&rig, 5, 4, 46);
+	rig.options.members_needed = rig_status(&rig).members_needed;
+	assert_int_equal(rig.options.members_needed, 3);
+	crash(&rig);
+	take_over(&rig, 3);
+	wait_ms(&rig, 10000);
+	assert_int_equal(rig_status(&rig).state, VOLUME_ASSEMBLING);
+	assert_non_null(strstr(rig_status(&rig).reason, "2 of 3 members that are needed answer"));
+	for (int m = 0; m < 4; m++)
+		assert_int_equal(rig.members[m].holder, 1);
+	rig.members[2].reachable = true;
+	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 20000));
+	assert_int_equal(rig.members[0].holder, 2);
+	finish(&rig);
+}
+
+/* Whoever waits for the take-over to end or fail is not told that it failed meanwhile: one that is
+ * asked just then must not be taken yet, and is asked again.
+ */
+static void
+test_a_take_over_that_may_begin_has_not_failed(void **state)
+{
+	struct rig rig;
+
+	(void)state;
+	for (uint64_t seed = 60; seed < 60 + rig_lives(10); seed++) {
+		start(&rig, 5, 4, seed);
+		rig.options.members_needed = 3;
+		crash(&rig);
+		set_deadline_of_all(&rig, 10000000);
+		for (int m = 0; m < 4; m++) /* their log-ins end at different times */
+			set_pace(&rig, m, 1000 + 40000 * (uint64_t)m);
+		take_over(&rig, 15);
+		for (int i = 0; i < 20000 && rig_status(&rig).state != VOLUME_ACTIVE; i++) {
+			assert_int_not_equal(rig_status(&rig).state, VOLUME_FAILED);
+			rig_step(&rig);
+		}
+		assert_int_equal(rig_status(&rig).state, VOLUME_ACTIVE);
+		finish(&rig);
+	}
+}
+
+/* Its time is over: it says what any start would. */
+static void
+test_a_take_over_that_waits_for_others_does_not_wait_for_ever(void **state)
+{
+	struct rig rig;
+
+	(void)state;
+	start(&rig, 5, 4, 47);
+	rig.options.members_needed = 3;
+	crash(&rig);
+	take_over(&rig, 3);
+	wait_ms(&rig, 19000);
+	assert_int_equal(rig_status(&rig).state, VOLUME_ASSEMBLING);
+	for (int m = 0; m < 4; m++)
+		rig.members[m].may_take = false; /* as the adapter has it then */
+	assert_true(rig_wait(&rig, VOLUME_FAILED, 20000));
+	assert_non_null(strstr(rig_status(&rig).reason, "another gateway"));
+	for (int m = 0; m < 4; m++) {
+		assert_int_equal(rig.members[m].holder, 1);
+		rig.members[m].holder = 2;
+		rig.members[m].reachable = true;
+	}
+	assert_true(rig_wait(&rig, VOLUME_ACTIVE, 20000));
+	finish(&rig);
+}
+
 /* Of a target that bars writes only nothing is proven. */
 static void
 test_a_member_on_which_others_may_read_does_not_count(void **state)
@@ -751,6 +826,9 @@ main(void)
 		cmocka_unit_test(test_a_take_over_goes_by_who_was_in_sync),
 		cmocka_unit_test(test_who_was_replaced_says_so),
 		cmocka_unit_test(test_who_was_replaced_says_so_twice),
+		cmocka_unit_test(test_too_few_for_a_take_over_take_nothing),
+		cmocka_unit_test(test_a_take_over_that_waits_for_others_does_not_wait_for_ever),
+		cmocka_unit_test(test_a_take_over_that_may_begin_has_not_failed),
 		cmocka_unit_test(test_only_of_members_in_sync_counts_who_had_them),
 		cmocka_unit_test(test_who_is_refused_is_so_while_members_are_asked_again),
 		cmocka_unit_test(test_who_takes_the_last_copy_while_it_is_replaced_has_the_volume),
