@@ -603,6 +603,7 @@ uint64_t former_sectors(const struct sim *sim);	     /* of the volume, as it kno
 bool former_unreached(const struct sim *sim, int m); /* by the gateway that runs */
 bool former_holds(const struct sim *sim);	     /* the reservation of some device */
 void former_lets_go(struct sim *sim, int m);	     /* a device that is added */
+bool former_uses(struct sim *sim, int m);	     /* by an open session */
 /* what is called back is not of the gateway that runs */
 bool former_speaks(const struct sim *sim);
 

@@ -117,6 +117,8 @@ attach_device(struct sim *sim, enum admin_kind kind, int m)
 static bool
 attach(struct sim *sim, enum admin_kind kind, int m)
 {
+	if (former_uses(sim, m)) /* it would be refused, and must not be wiped below that one */
+		return false;
 	if (kind == ADMIN_ADD_OLD && sim->clone_of[m] >= 0 && !sim->clone_is_old[m])
 		kind = ADMIN_ADD_SPARE; /* it could not be known from the member, if that is away */
 	if (kind == ADMIN_ADD_SPARE)

@@ -88,6 +88,12 @@ former_sectors(const struct sim *sim)
 	return sectors < sim->sectors ? sectors : sim->sectors;
 }
 
+bool
+former_uses(struct sim *sim, int m)
+{
+	return sim->former.engine != NULL && former_session(sim, m)->open_now;
+}
+
 /* What an earlier gateway left on a device, as that was let go with commands under way, an
  * administrator takes off.
  */

@@ -652,6 +652,9 @@ sim_take_over(struct sim *sim, bool another)
 		*last = *last == '1' ? '2' : '1';
 	/* until it has it: somebody tries again and again */
 	sim->engine_options.take_over_ms = UINT32_MAX;
+	/* A gateway that never had the volume does not know. */
+	sim->engine_options.members_needed =
+		sim->options.seed % 3 == 0 ? 0 : (uint8_t)geometry_least(&sim->geometry, 0);
 	sim_start(sim);
 }
 
