@@ -4,7 +4,8 @@ What the smallest installation has (priority "required" and "important", systemd
 Debian's installer adds unless told not to and which takes a guest minutes to unpack and compile; and in
 /srv/repository an apt repository with what the given packages depend on and recommend, which is the only source in
 /etc/apt: so `apt install ./PACKAGE.deb` works inside as it does for a user, without a network.  All comes from the
-repositories that this machine's apt is set up with, in the way it is set up to reach them.
+repositories that this machine's apt is set up with, in the way it is set up to reach them; of another suite than this
+machine's, from the same repositories under that suite's name, as far as they have it.
 
 The folder is kept, and made anew only when what it is made of changes: this file, the sources, or
 what the packages ask for.  The packages themselves are not in it.
@@ -26,7 +27,9 @@ from pathlib import Path
 
 from .run import LabError, cache_directory
 
+SUITES = ("bookworm", "trixie")  # releases of Debian that iraid is made for
 REPOSITORY = "srv/repository"
+APT_HELPER = "/usr/lib/apt/apt-helper"
 RELATIONS = "${Depends}|${Pre-Depends}|${Recommends}\n"
 KEEP_SECONDS = 24 * 3600  # others' folders that were not asked for so long
 # What of this machine's apt settings the way to its repositories may depend on.
@@ -65,8 +68,17 @@ def code_name() -> str:
     return found[1]
 
 
-def apt_sources(code: str) -> list[str]:
-    """Lines of a sources.list: what this machine has of its own release."""
+def suite_or_own(given: str | None) -> str:
+    """The suite that was asked for; without one this machine's."""
+    if given is None:
+        return code_name()
+    if given not in SUITES:
+        raise LabError(f"unknown suite '{given}': known are {', '.join(SUITES)}")
+    return given
+
+
+def apt_sources(suite: str) -> list[str]:
+    """Lines of a sources.list: what this machine has of the suite, else what it has of its own, with the suite's name."""
     text = output_of(
         "apt-get",
         "indextargets",
@@ -74,15 +86,45 @@ def apt_sources(code: str) -> list[str]:
         "$(REPO_URI) $(RELEASE) $(COMPONENT) $(SIGNED_BY)",
         "Created-By: Packages",
     )
+    if lines := lines_of(text, suite, suite):
+        return lines
+    own = code_name()
+    if lines := lines_of(text, own, suite):
+        return lines
+    raise LabError(f"apt has no package lists of {own}: run apt-get update as root")
+
+
+def lines_of(targets: str, release_of: str, suite: str) -> list[str]:
+    """Of apt's targets those of one release and its updates, as those of the suite."""
     lines = set()
-    for line in text.splitlines():
+    for line in targets.splitlines():
         uri, release, component, *key = line.split()
-        if release == code or release.startswith(f"{code}-"):
+        if release == release_of or release.startswith(f"{release_of}-"):
             signed = f"[signed-by={key[0]}] " if key and key[0].startswith("/") else ""
-            lines.add(f"deb {signed}{uri} {release} {component}")
-    if not lines:
-        raise LabError(f"apt has no package lists of {code}: run apt-get update as root")
+            lines.add(f"deb {signed}{uri} {suite}{release.removeprefix(release_of)} {component}")
     return sorted(lines)
+
+
+def served_sources(suite: str) -> list[str]:
+    """The same, without repositories that do not have the suite: they are asked if it is not this machine's own."""
+    lines = apt_sources(suite)
+    if suite == code_name():
+        return lines
+    served = [line for line in lines if is_served(line)]
+    if not any(line.split()[-2] == suite for line in served):
+        raise LabError(f"no repository of this machine's apt has the suite {suite}: {'; '.join(lines)}")
+    for line in lines:
+        if line not in served:
+            say(f"not served, left out: {line}")
+    return served
+
+
+def is_served(line: str) -> bool:
+    """Whether apt, in the way it is set up, gets what a repository says of the suite."""
+    uri, suite, _component = line.split()[-3:]
+    with tempfile.TemporaryDirectory() as folder:
+        words = [APT_HELPER, "download-file", f"{uri.rstrip('/')}/dists/{suite}/InRelease", f"{folder}/InRelease"]
+        return subprocess.run(words, capture_output=True, check=False).returncode == 0
 
 
 def apt_options() -> list[str]:
@@ -90,17 +132,17 @@ def apt_options() -> list[str]:
 
 
 class CleanDebian:
-    def __init__(self, debs: list[Path], others: list[str]):
+    def __init__(self, debs: list[Path], others: list[str], suite: str | None = None):
         self.debs = [deb.resolve() for deb in debs]
         self.others = sorted(others)
-        self.code = code_name()
-        self.sources = apt_sources(self.code)
+        self.suite = suite_or_own(suite)
+        self.sources = apt_sources(self.suite)
         self.folder = cache_directory() / "debian" / self._key()
         self.root = self.folder / "root"
 
     def _key(self) -> str:
         relations = [output_of("dpkg-deb", "--show", f"--showformat={RELATIONS}", str(deb)) for deb in self.debs]
-        made_of = [Path(__file__).read_text(), self.code, *self.sources, *self.others, *sorted(relations)]
+        made_of = [Path(__file__).read_text(), self.suite, *self.sources, *self.others, *sorted(relations)]
         return hashlib.sha256("\n".join(made_of).encode()).hexdigest()[:16]
 
     def get(self) -> Path:
@@ -127,17 +169,18 @@ class CleanDebian:
         if self.folder.exists():
             shutil.rmtree(self.folder)
         self.folder.mkdir()
-        say(f"making a small Debian {self.code}")
+        sources = served_sources(self.suite)
+        say(f"making a small Debian {self.suite}")
         with tempfile.TemporaryDirectory() as work:
-            self._run_mmdebstrap(Path(work))
+            self._run_mmdebstrap(Path(work), sources)
         say("making its repository")
         self._make_repository()
         (self.folder / "complete").touch()
 
-    def _run_mmdebstrap(self, work: Path) -> None:
+    def _run_mmdebstrap(self, work: Path, lines: list[str]) -> None:
         options, sources, hook = work / "apt.conf", work / "sources.list", work / "download"
         options.write_text("\n".join(apt_options()) + "\n")
-        sources.write_text("\n".join(self.sources) + "\n")
+        sources.write_text("\n".join(lines) + "\n")
         hook.write_text("#!/bin/sh\n" + DOWNLOAD)
         hook.chmod(0o755)
         log = self.folder / "mmdebstrap.log"
@@ -150,7 +193,7 @@ class CleanDebian:
                     "--include=python3",
                     f"--aptopt={options}",
                     f"--customize-hook={hook}",
-                    self.code,
+                    self.suite,
                     str(self.root),
                     str(sources),
                 ],
@@ -203,6 +246,9 @@ def main(words: list[str]) -> int:
         metavar="PACKAGE",
         help="add this package and its dependencies to the repository; repeatable",
     )
+    parser.add_argument(
+        "--suite", metavar="NAME", help=f"release of Debian: {' or '.join(SUITES)} [this machine's own]"
+    )
     parser.add_argument("debs", nargs="*", type=Path, metavar="DEB", help="packages that will be installed in it")
     given = parser.parse_args(words)
     for deb in given.debs:
@@ -211,7 +257,7 @@ def main(words: list[str]) -> int:
         if " " in str(deb.resolve()):
             parser.error(f"the path '{deb.resolve()}' has a blank in it; put the package somewhere else")
     try:
-        print(CleanDebian(given.debs, given.others).get())
+        print(CleanDebian(given.debs, given.others, given.suite).get())
     except LabError as error:
         say(str(error))
         return 1

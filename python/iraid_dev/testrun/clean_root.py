@@ -1,14 +1,15 @@
 """scripts/test --clean-root: scripts/test where nothing is installed, as on a machine that somebody has just set up.
 
 What makes a test pass here may be a package that no list of ours names.  So: the smallest Debian that has apt
-(mmdebstrap, from this machine's own apt sources), a clone of what is committed, and in there scripts/test, which
-installs, builds and tests.  Nothing is mounted in this machine's own namespace, and no process outlives us:
+(mmdebstrap, from this machine's own apt sources; --suite names another release than its own), a clone of what is
+committed, and in there scripts/test, which installs, builds and tests.  Nothing is mounted in this machine's own
+namespace, and no process outlives us:
 
     test --clean-root -- unshare, setpriv (ends it with us) -- enter-root (process 1) -- scripts/test
 
     .lab/clean-root/lock      held by the run
     .lab/clean-root/root/     the system; removed at the end, or at the beginning of the next run
-    build/clean-root/         of each run DATE-COMMIT.log; of a failed one DATE-COMMIT/ too: its results
+    build/clean-root/         of each run DATE-SUITE-COMMIT.log; of a failed one a folder of that name too: its results
 """
 
 from __future__ import annotations
@@ -52,23 +53,28 @@ def say(text: str) -> None:
     print(f"test: {text}", flush=True)
 
 
-def parse(words: list[str]) -> list[str]:
-    """What is given to the scripts/test inside: all behind --.  Before it only --clean-root means something."""
+def parse(words: list[str]) -> tuple[str | None, list[str]]:
+    """The suite, if one is named, and what is given to the scripts/test inside: all behind --."""
     own, inner = words, []
     if "--" in words:
         own, inner = words[: words.index("--")], words[words.index("--") + 1 :]
-    for word in own:
-        if word != "--clean-root":
+    suite = None
+    rest = iter(own)
+    for word in rest:
+        if word == "--suite" or word.startswith("--suite="):
+            given = next(rest, "") if word == "--suite" else word.removeprefix("--suite=")
+            suite = clean_debian.suite_or_own(given)
+        elif word != "--clean-root":
             raise LabError(
                 f"'{word}' does not go with --clean-root; what the scripts/test inside is to get stands "
                 f"behind --: scripts/test --clean-root -- {word}"
             )
     for word in inner:
-        if word in ("--clean-root", "--no-deps"):
+        if word in ("--clean-root", "--no-deps", "--suite"):
             raise LabError(
                 f"'{word}' makes no sense inside: a clean root has no packages, and is no place to make another"
             )
-    return inner
+    return suite, inner
 
 
 def check() -> None:
@@ -108,8 +114,9 @@ class Committed:
 class CleanRoot:
     """The folder, and what is done in it; `close` removes it."""
 
-    def __init__(self, log: TextIO):
+    def __init__(self, log: TextIO, suite: str):
         self.log = log
+        self.suite = suite
         self.folder = cache_directory() / "clean-root"
         self.root = self.folder / "root"
         self.folder.mkdir(exist_ok=True)
@@ -131,7 +138,7 @@ class CleanRoot:
     def make(self) -> None:
         setup = self.folder / "setup"
         setup.mkdir()
-        sources = clean_debian.apt_sources(clean_debian.code_name())
+        sources = clean_debian.served_sources(self.suite)
         (setup / "apt.conf").write_text("\n".join(clean_debian.apt_options()) + "\n")
         (setup / "sources.list").write_text("\n".join(sources) + "\n")
         over_tls = ["--include=ca-certificates"] if any(" https:" in line for line in sources) else []
@@ -143,7 +150,7 @@ class CleanRoot:
                 f"--variant={VARIANT}",
                 *over_tls,
                 f"--aptopt={setup / 'apt.conf'}",
-                clean_debian.code_name(),
+                self.suite,
                 str(self.root),
                 str(setup / "sources.list"),
             ),
@@ -217,11 +224,11 @@ class CleanRoot:
             raise LabError(f"{what} ended with status {status}: {said}\nthe whole log is {self.log.name}")
 
 
-def run(committed: Committed, options: list[str], log: TextIO) -> int:
+def run(committed: Committed, suite: str, options: list[str], log: TextIO) -> int:
     begin, date = time.monotonic(), time.strftime("%Y-%m-%d %H:%M")
-    root = CleanRoot(log)
+    root = CleanRoot(log, suite)
     try:
-        say(f"making the smallest Debian {clean_debian.code_name()} in {root.root}")
+        say(f"making the smallest Debian {suite} in {root.root}")
         root.make()
         root.clone(committed.commit)
         say(f"commit {committed.commit}, in it: scripts/test {' '.join(options)}".rstrip())
@@ -235,7 +242,8 @@ def run(committed: Committed, options: list[str], log: TextIO) -> int:
     finally:
         root.close()
     for line in (
-        f"test: clean root, {date}, commit {committed.commit}, {time.monotonic() - begin:.0f} s; the log is {log.name}",
+        f"test: clean root, {suite}, {date}, commit {committed.commit}, {time.monotonic() - begin:.0f} s; "
+        f"the log is {log.name}",
         last,
     ):
         print(line, file=log)
@@ -249,7 +257,7 @@ def interrupt(number: int, _frame: object) -> None:
 
 def main(words: list[str]) -> int:
     try:
-        options = parse(words)
+        named, options = parse(words)
     except LabError as error:
         print(f"test: {error}", file=sys.stderr)
         return 2
@@ -257,15 +265,16 @@ def main(words: list[str]) -> int:
         signal.signal(number, interrupt)
     try:
         check()
+        suite = clean_debian.suite_or_own(named)
         committed = Committed.of_this_tree()
         if committed.changed:
             say(f"{committed.changed} changed files are not committed, and not tested: only what is committed is")
-        name = f"{time.strftime('%Y%m%dT%H%M%S')}-{committed.commit[:9]}"
+        name = f"{time.strftime('%Y%m%dT%H%M%S')}-{suite}-{committed.commit[:9]}"
         logs = ROOT / "build/clean-root"
         logs.mkdir(parents=True, exist_ok=True)
         with (logs / f"{name}.log").open("w") as log:
-            print(f"commit {committed.commit}, scripts/test {' '.join(options)}".rstrip(), file=log)
-            return run(committed, options, log)
+            print(f"Debian {suite}, commit {committed.commit}, scripts/test {' '.join(options)}".rstrip(), file=log)
+            return run(committed, suite, options, log)
     except LabError as error:
         print(f"test: {error}", file=sys.stderr)
         print("0 passed, 1 failed, 0 skipped")

@@ -250,6 +250,8 @@ def parse(words: list[str]) -> Choice:
             pass
         elif word == "--thread-sanitize":
             choice.threads = True
+        elif word.split("=")[0] == "--suite":
+            sys.exit("test: --suite says which Debian is made, so it goes with --clean-root only")
         elif word == "--no-build":
             choice.build = False
         elif word == "--kernel":

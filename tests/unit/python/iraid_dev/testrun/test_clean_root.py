@@ -74,7 +74,12 @@ def main(tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callabl
     ],
 )
 def test_what_stands_behind_two_dashes_is_for_the_test_inside(words, inner):
-    assert clean_root.parse(words) == inner
+    assert clean_root.parse(words) == (None, inner)
+
+
+@pytest.mark.parametrize("words", [["--suite", "trixie", "--clean-root"], ["--clean-root", "--suite=trixie"]])
+def test_a_suite_stands_before_the_two_dashes(words):
+    assert clean_root.parse([*words, "--", "--quick"]) == ("trixie", ["--quick"])
 
 
 @pytest.mark.parametrize(
@@ -85,12 +90,23 @@ def test_what_stands_behind_two_dashes_is_for_the_test_inside(words, inner):
         (["--no-deps", "--clean-root"], "'--no-deps' does not go with --clean-root"),
         (["--clean-root", "--", "--no-deps"], "'--no-deps' makes no sense inside"),
         (["--clean-root", "--", "--clean-root"], "'--clean-root' makes no sense inside"),
+        (["--clean-root", "--suite", "etch"], "unknown suite 'etch': known are bookworm, trixie"),
+        (["--clean-root", "--suite"], "unknown suite ''"),
+        (["--clean-root", "--suite", "trixie", "--quick"], "'--quick' does not go with --clean-root"),
+        (["--clean-root", "--", "--suite"], "'--suite' makes no sense inside"),
     ],
 )
 def test_what_it_does_not_know_is_refused_before_anything_is_done(words, says):
     done = subprocess.run([ROOT / "scripts/test", *words], capture_output=True, text=True, check=False, timeout=60)
     assert (done.returncode, done.stdout) == (2, "")
     assert says in done.stderr
+
+
+def test_a_suite_without_a_clean_root_is_refused():
+    words = [ROOT / "scripts/test", "--no-deps", "--suite", "trixie"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 1
+    assert "goes with --clean-root only" in done.stderr
 
 
 def test_help_is_shown_with_it_too():
@@ -157,11 +173,25 @@ def test_the_sum_is_the_last_line_and_the_log_has_date_and_commit(main, tree, ca
     assert main(inside='echo "in it: $*"; echo 3 passed, 0 failed, 1 skipped') == 0
     *_, about, last = capsys.readouterr().out.splitlines()
     assert last == "3 passed, 0 failed, 1 skipped"
-    assert re.match(r"test: clean root, 20\d\d-\d\d-\d\d \d\d:\d\d, commit [0-9a-f]{40}, \d+ s; the log is ", about)
+    assert re.match(
+        r"test: clean root, [a-z]+, 20\d\d-\d\d-\d\d \d\d:\d\d, commit [0-9a-f]{40}, \d+ s; the log is ", about
+    )
     log = Path(about.rpartition(" ")[2])
     assert log.parent == tree / "build/clean-root"
     assert log.read_text().splitlines()[-2:] == [about, last]
     assert "/root/iraid/scripts/test" in log.read_text()
+
+
+@needs_root
+def test_the_suite_is_made_and_named_in_the_log(main, tree, monkeypatch, capsys):
+    made = []
+    monkeypatch.setattr(clean_root.CleanRoot, "make", lambda self: (made.append(self.suite), self.root.mkdir()))
+    assert main("--suite", "trixie") == 0
+    assert made == ["trixie"]
+    *_, about, _last = capsys.readouterr().out.splitlines()
+    assert about.startswith("test: clean root, trixie, ")
+    (log,) = (tree / "build/clean-root").glob("*-trixie-*.log")
+    assert log.read_text().startswith("Debian trixie, commit ")
 
 
 @needs_root
