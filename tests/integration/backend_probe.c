@@ -401,8 +401,9 @@ run_command(char *text)
 static void
 on_input(void *owner, uint32_t events)
 {
-	ssize_t got = read(STDIN_FILENO, probe.line + probe.line_used,
-			   sizeof(probe.line) - probe.line_used - 1);
+	/* Always true; a compiler that can't know it warns of a longer read. */
+	size_t used = probe.line_used < sizeof(probe.line) ? probe.line_used : 0;
+	ssize_t got = read(STDIN_FILENO, probe.line + used, sizeof(probe.line) - used - 1);
 	char *end;
 
 	if (got <= 0) {
