@@ -1,6 +1,7 @@
 """The packages: built without a network, free of lintian's complaints, and used in a clean Debian.
 
-IRAID_PACKAGES=DIR takes the packages that are there instead of building them (scripts/package).
+IRAID_PACKAGES=DIR takes the packages that are there instead of building them (scripts/package), IRAID_SUITE=SUITE those
+that were built in another release of Debian, and a clean Debian of that release (scripts/clean-debian --suite).
 """
 
 from __future__ import annotations
@@ -84,7 +85,8 @@ def packages(tmp_path_factory: pytest.TempPathFactory) -> Packages:
 @pytest.fixture(scope="session")
 def clean_debian(packages: Packages) -> Path:
     others = [f"--with={name}" for name in ("open-iscsi", "tgt")]
-    return Path(run("scripts/clean-debian", *others, *packages.debs()).splitlines()[-1])
+    suite = [f"--suite={name}"] if (name := os.environ.get("IRAID_SUITE")) else []
+    return Path(run("scripts/clean-debian", *suite, *others, *packages.debs()).splitlines()[-1])
 
 
 @pytest.fixture(scope="session")
@@ -144,7 +146,9 @@ def test_each_package_has_what_it_is_for(packages):
     files = {name: packages.files(name) for name in NAMES}
     assert any(re.fullmatch(r"/usr/lib/[^/]+/tcmu-runner/handler_iraid\.so", path) for path in files["iraid"])
     assert any(path.endswith("/nbdkit-iraid-plugin.so") for path in files["iraid-nbdkit-plugin"])
-    assert "/lib/systemd/system/iraid-exporter.service" in files["iraid-exporter"]
+    # Below /usr where debhelper looks for units there, so from Debian 13 on.
+    units = [path for path in files["iraid-exporter"] if path.endswith("/lib/systemd/system/iraid-exporter.service")]
+    assert units in (["/lib/systemd/system/iraid-exporter.service"], ["/usr/lib/systemd/system/iraid-exporter.service"])
     assert files["iraid"]["/usr/libexec/iraid/iraid-look"] == "-rwxr-xr-x"
     for folder in ("volumes", "secrets"):
         assert files["iraid"][f"/etc/iraid/{folder}/"] == "drwx------"
