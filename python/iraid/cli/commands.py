@@ -103,8 +103,6 @@ def command(*options: Any, examples: str) -> Callable[[Callable[..., None]], cli
     """A subcommand with its options, and those that every command has."""
 
     def decorate(function: Callable[..., None]) -> click.Command:
-        @click.pass_context
-        @wraps(function)
         def run(context: click.Context, socket: str | None, as_json: bool, **given: Any) -> None:
             client = Client(socket or context.obj)
             try:
@@ -115,7 +113,8 @@ def command(*options: Any, examples: str) -> Callable[[Callable[..., None]], cli
                 click.echo(err=True)  # below ^C
                 raise _goes_on(context.info_name or "", client.sent_about) from error
 
-        decorated: Any = run
+        named: Any = wraps(function)(run)
+        decorated: Any = click.pass_context(named)
         common = [
             click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text."),
             click.option("--socket", metavar="PATH", help="Control socket."),

@@ -5,7 +5,7 @@ one that is unknown is left out, so that `--json` shows the same keys whatever t
 """
 
 import json
-from dataclasses import MISSING, asdict, dataclass, field, fields, is_dataclass
+from dataclasses import MISSING, Field, asdict, dataclass, field, fields, is_dataclass
 from math import isfinite
 from types import UnionType
 from typing import Any, NoReturn, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -61,7 +61,7 @@ def read(kind: type[T], value: Any, where: str = "result") -> T:
         raise ShapeError(f"{where} is {_json_type(value)}, not an object")
     hints = get_type_hints(kind)
     arguments = {}
-    for known in fields(kind):
+    for known in _fields(kind):
         if value.get(known.name) is not None:
             place = f"{where}.{known.name}"
             arguments[known.name] = _read_value(hints[known.name], value[known.name], place)
@@ -71,14 +71,19 @@ def read(kind: type[T], value: Any, where: str = "result") -> T:
         raise ShapeError(f"{where} lacks {_required(kind, arguments)}") from error
 
 
+def _fields(kind: Any) -> tuple[Field[Any], ...]:
+    """Of a dataclass, which a type alone does not say to be one."""
+    return fields(kind)
+
+
 def _required(kind: type, given: dict[str, Any]) -> str:
     return ", ".join(
-        f.name for f in fields(kind) if f.name not in given and f.default is MISSING and f.default_factory is MISSING
+        f.name for f in _fields(kind) if f.name not in given and f.default is MISSING and f.default_factory is MISSING
     )
 
 
 def _read_value(hint: Any, value: Any, where: str) -> Any:
-    origin = get_origin(hint)
+    kind, origin = hint, get_origin(hint)
     if origin in (Union, UnionType):  # only ever "X | None"
         return _read_value(get_args(hint)[0], value, where)
     if origin is list:
@@ -87,7 +92,7 @@ def _read_value(hint: Any, value: Any, where: str) -> Any:
         inner = get_args(hint)[0]
         return [_read_value(inner, v, f"{where}[{i}]") for i, v in enumerate(value)]
     if is_dataclass(hint):
-        return read(hint, value, where)
+        return read(kind, value, where)
     wanted = origin or hint
     _check_number(value, where)
     if wanted is float and type(value) is int:  # 3.0 is written 3

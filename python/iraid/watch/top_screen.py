@@ -167,8 +167,8 @@ def _signals(wake: int) -> Iterator[None]:
     def ended(*_: object) -> None:
         raise KeyboardInterrupt
 
-    kept = {signal.SIGTERM: signal.signal(signal.SIGTERM, ended), signal.SIGHUP: signal.signal(signal.SIGHUP, ended)}
-    kept[signal.SIGWINCH] = signal.signal(signal.SIGWINCH, resized)
+    handlers = {signal.SIGTERM: ended, signal.SIGHUP: ended, signal.SIGWINCH: resized}
+    kept = {number: signal.signal(number, handler) for number, handler in handlers.items()}
     try:
         yield
     finally:

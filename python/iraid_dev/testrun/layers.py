@@ -249,6 +249,8 @@ def faults_of_python(root: Path) -> Iterator[str]:
 def faults_of_imports(python: Path, file: Path, tests: set[str]) -> Iterator[tuple[int, str]]:
     here = ".".join(file.relative_to(python).parent.parts)
     for node in ast.walk(ast.parse(file.read_text())):
+        if not isinstance(node, ast.Import | ast.ImportFrom):
+            continue
         for name in imported(node, here):
             there = _package_of(name)
             if name.partition(".")[0] in tests:

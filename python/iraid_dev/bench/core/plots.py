@@ -8,6 +8,7 @@ from pathlib import Path
 
 from matplotlib import pyplot, ticker
 from matplotlib.axes import Axes
+from matplotlib.patches import Rectangle
 
 from .cells import size_text
 from .report import Section
@@ -108,7 +109,7 @@ def draw(section: Section, kind: str, folder: Path) -> str:
         for side in ("top", "right"):
             axes.spines[side].set_visible(False)
     panels[0][0].set_ylabel(label, fontsize=8)
-    swatches = [pyplot.Rectangle((0, 0), 1, 1, color=_colour(system)) for system in section.systems]
+    swatches = [Rectangle((0, 0), 1, 1, color=_colour(system)) for system in section.systems]
     figure.suptitle(section.title, fontsize=10, x=0.01, ha="left")
     figure.legend(swatches, section.systems, loc="upper right", ncol=len(swatches), fontsize=8, frameon=False)
     figure.tight_layout(rect=(0, 0, 1, 0.97))

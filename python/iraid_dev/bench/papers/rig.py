@@ -289,12 +289,13 @@ class Rig:
 
     def close(self) -> None:
         faults = []
-        for action in (
+        actions: tuple[Callable[[], object], ...] = (
             lambda: self.gateway.remove(list(self.gateway.volumes)),
             self.gateway.runner.stop,
             self.targets.close,
             self.network.close,
-        ):
+        )
+        for action in actions:
             try:
                 action()
             except Exception as error:  # noqa: BLE001 - the rest has to go all the same
