@@ -402,6 +402,7 @@ def test_profiles_can_be_measured(name):
 # --- processor time ---
 
 TICKS = processor.TICKS_PER_SECOND
+NOBODY = 1 << 22  # no process has a number above it: not the one that runs the tests either
 
 
 def make_task(proc: Path, number: int, *, start: int = 5, user: int = 0, kernel: int = 0, thread_ns: int | None = None):
@@ -416,24 +417,24 @@ def make_task(proc: Path, number: int, *, start: int = 5, user: int = 0, kernel:
 
 
 def test_processor_time_is_that_of_all_that_are_there_afterwards(tmp_path):
-    make_task(tmp_path, 10, user=TICKS, kernel=TICKS)
-    make_task(tmp_path, 11, thread_ns=1_000_000_000)
-    make_task(tmp_path, 12, user=50 * TICKS)  # a load that ends
-    make_task(tmp_path, 13, start=5, user=70 * TICKS)
+    make_task(tmp_path, NOBODY + 10, user=TICKS, kernel=TICKS)
+    make_task(tmp_path, NOBODY + 11, thread_ns=1_000_000_000)
+    make_task(tmp_path, NOBODY + 12, user=50 * TICKS)  # a load that ends
+    make_task(tmp_path, NOBODY + 13, start=5, user=70 * TICKS)
     (tmp_path / "self").mkdir()
     before = processor.snapshot(tmp_path)
-    make_task(tmp_path, 10, user=4 * TICKS, kernel=2 * TICKS)
-    make_task(tmp_path, 11, thread_ns=1_250_000_000)
-    (tmp_path / "12/stat").unlink()
-    make_task(tmp_path, 13, start=6, user=1 * TICKS)  # another one with that number
+    make_task(tmp_path, NOBODY + 10, user=4 * TICKS, kernel=2 * TICKS)
+    make_task(tmp_path, NOBODY + 11, thread_ns=1_250_000_000)
+    (tmp_path / f"{NOBODY + 12}/stat").unlink()
+    make_task(tmp_path, NOBODY + 13, start=6, user=1 * TICKS)  # another one with that number
     after = processor.snapshot(tmp_path)
     assert processor.spent(before, after) == processor.Times(3.0 + 1.0, 1.0 + 0.25)
-    assert processor.spent_by(10, before, after).seconds == 4.0
+    assert processor.spent_by(NOBODY + 10, before, after).seconds == 4.0
 
 
 def test_a_kernel_without_schedstat_has_ticks(tmp_path):
-    make_task(tmp_path, 11, thread_ns=0, user=TICKS, kernel=2 * TICKS)
-    (tmp_path / "11/schedstat").unlink()
+    make_task(tmp_path, NOBODY + 11, thread_ns=0, user=TICKS, kernel=2 * TICKS)
+    (tmp_path / f"{NOBODY + 11}/schedstat").unlink()
     assert list(processor.snapshot(tmp_path).values()) == [processor.Times(0.0, 3.0)]
 
 
