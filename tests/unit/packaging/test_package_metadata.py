@@ -351,3 +351,32 @@ def test_rpm_reads_the_spec(tmp_path):
         ["rpmspec", "--parse", ROOT / "packaging/rpm/iraid.spec"], text=True, capture_output=True, check=True
     )
     assert "-printf '%f '" in done.stdout and "%{_libexecdir}" not in done.stdout
+
+
+# --- two releases of Debian ---
+
+
+@pytest.mark.parametrize(
+    ("debhelper", "folder"),
+    [
+        ("13.11.4", "/lib/systemd/system"),  # Debian 12
+        ("13.11.6~bpo12+1", "/usr/lib/systemd/system"),
+        ("13.24.2", "/usr/lib/systemd/system"),  # Debian 13
+    ],
+)
+@pytest.mark.skipif(not Path("/usr/share/dpkg/architecture.mk").exists(), reason="dpkg-dev is not installed")
+def test_units_are_where_this_debhelper_looks_for_them(tmp_path, debhelper, folder):
+    said = tmp_path / "dpkg-query"
+    said.write_text(f"#!/bin/sh\nprintf %s '{debhelper}'\n")
+    said.chmod(0o755)
+    show = "shown: ; @echo $(unit_folder)"
+    done = subprocess.run(
+        ["make", "--silent", "--file", "debian/rules", f"--eval={show}", "shown"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+        env=os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}"},
+    )
+    assert done.stdout.split() == [folder]
+    assert "-DIRAID_UNITDIR=$(unit_folder)" in RULES
