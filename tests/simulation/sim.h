@@ -534,6 +534,7 @@ struct sim {
 	uint64_t *written_us;
 	uint32_t *dropped_roles; /* by row: members whose cache lost something of it */
 	uint64_t *dropped_us;	 /* by row: when one last did */
+	uint64_t *damaged_us;	 /* by row: when something of it last could not be read any more */
 	/* by row: members on which sectors of it were made unreadable */
 	uint32_t *damaged_roles;
 	uint32_t out_roles;   /* not in sync now */

@@ -641,6 +641,7 @@ void
 oracle_damaged(struct sim *sim, int role, uint64_t row)
 {
 	sim->damaged_roles[row] |= 1u << role;
+	sim->damaged_us[row] = sim->schedule.now_us;
 	judge_row(sim, row);
 }
 
@@ -969,7 +970,9 @@ acknowledge(struct sim *sim, const struct sim_request *request)
 		if (row == UINT64_MAX || i == row_ends) {
 			row = sim_sector_row(sim, i);
 			row_ends = row_begin(sim, row + 1);
+			/* Before the damage a long one may have been through with this row. */
 			losable = damage_is_excessive(sim, row) ||
+				  request->submit_us <= sim->damaged_us[row] ||
 				  ended_before_doubt(sim, request, row);
 		}
 		raise_acknowledged(sim, i, number, request->submit_us);
@@ -1479,6 +1482,18 @@ error_is_fair(struct sim *sim, const struct sim_request *request, int result)
 }
 
 static void
+trace_lost(struct sim *sim)
+{
+	struct lost_range range;
+
+	for (uint64_t from = 0; engine_lost_list(sim->engine, from, &range, 1) == 1;
+	     from = range.offset_bytes + range.length_bytes)
+		sim_trace(sim, "on record as lost: %llu sectors at %llu",
+			  (unsigned long long)(range.length_bytes / PATTERN_SECTOR),
+			  (unsigned long long)(range.offset_bytes / PATTERN_SECTOR));
+}
+
+static void
 trace_rows(struct sim *sim, const struct sim_request *request)
 {
 	uint64_t last = sim_sector_row(sim, request->sector +
@@ -1488,6 +1503,8 @@ trace_rows(struct sim *sim, const struct sim_request *request)
 		  (double)request->submit_us / 1000, (double)sim->excess_until_us / 1000);
 	if (!sim->running_seen)
 		sim_trace(sim, "not assembled yet: %s", sim->status.reason);
+	else
+		trace_lost(sim);
 	sim_trace(sim, "out %#x, away %#x, of these on some record %#x", sim->out_roles,
 		  roles_away(sim), record_away(sim, -1));
 	for (uint64_t row = sim_sector_row(sim, request->sector); row <= last; row++) {
@@ -1629,6 +1646,7 @@ oracle_init(struct sim *sim)
 	sim->written_us = calloc(sim->rows_max, sizeof(*sim->written_us));
 	sim->untold = calloc(sim->sectors_max, sizeof(*sim->untold));
 	sim->dropped_us = calloc(sim->rows_max, sizeof(*sim->dropped_us));
+	sim->damaged_us = calloc(sim->rows_max, sizeof(*sim->damaged_us));
 	sim->dropped_roles = calloc(sim->rows_max, sizeof(*sim->dropped_roles));
 	sim->damaged_roles = calloc(sim->rows_max, sizeof(*sim->damaged_roles));
 }
@@ -1653,5 +1671,6 @@ oracle_free(struct sim *sim)
 	free(sim->dropped_roles);
 	free(sim->untold);
 	free(sim->dropped_us);
+	free(sim->damaged_us);
 	free(sim->damaged_roles);
 }
