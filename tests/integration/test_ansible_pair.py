@@ -23,8 +23,8 @@ import pytest
 from iraid_dev.stack.farm import TargetFarm
 from iraid_dev.stack.private_gateway import IRAID, PYTHON, ROOT, Gateway
 
-ROLES = ROOT / "packaging/ansible/roles"
-EXAMPLE = ROOT / "packaging/ansible/example-pair"
+COLLECTIONS = ROOT / "packaging/ansible"
+PLAYBOOKS = COLLECTIONS / "ansible_collections/iraid/iraid/playbooks"
 PAIR = ("gateway1", "gateway2")
 ONE, TWO = PAIR
 IQN = "iqn.2026-01.org.example:v0"
@@ -138,9 +138,9 @@ class Pair:
             )
         )
         play = {"hosts": "all", "gather_facts": False, "environment": "{{ folders }}"}
-        (self.folder / "site.yml").write_text(json.dumps([play | {"roles": [{"role": "iraid"}]}]))
+        (self.folder / "site.yml").write_text(json.dumps([play | {"roles": [{"role": "iraid.iraid.iraid"}]}]))
         for name in ("move", "upgrade"):
-            (shown,) = json.loads(json.dumps(read_yaml(EXAMPLE / f"{name}.yml")))
+            (shown,) = json.loads(json.dumps(read_yaml(PLAYBOOKS / f"{name}.yml")))
             (self.folder / f"{name}.yml").write_text(json.dumps([shown | play]))
         self.variables |= {"iraid_packages": [], "iraid_manage_services": False, "iraid_pair": list(PAIR)}
 
@@ -173,7 +173,7 @@ class Pair:
     def play(self, *options: str, book: str = "site", **variables: Any) -> Played:
         (self.folder / "vars.json").write_text(json.dumps(self.variables | variables))
         environment = self.gateways[ONE].environment() | {
-            "ANSIBLE_ROLES_PATH": str(ROLES),
+            "ANSIBLE_COLLECTIONS_PATH": str(COLLECTIONS),
             "ANSIBLE_HOME": str(self.folder),
             "ANSIBLE_NOCOLOR": "1",
             "ANSIBLE_LOCAL_TEMP": str(self.folder / "tmp"),
@@ -369,16 +369,10 @@ def test_a_live_cluster_takes_what_is_pushed_to_it(
 
         def play(preferred: str) -> str:
             volume = {"name": "v0", "preferred": preferred, "address": "10.77.0.9/24"}
-            task = {"iraid_cluster": {"volumes": [volume]}}
+            task = {"iraid.iraid.iraid_cluster": {"volumes": [volume]}}
             book = tmp_path / "cluster.json"
             book.write_text(json.dumps([{"hosts": "all", "gather_facts": False, "tasks": [task]}]))
-            role = ROLES / "iraid"
-            settings = {
-                "LIBRARY": role / "library",
-                "MODULE_UTILS": role / "module_utils",
-                "HOME": tmp_path,
-                "NOCOLOR": 1,
-            }
+            settings = {"COLLECTIONS_PATH": COLLECTIONS, "HOME": tmp_path, "NOCOLOR": 1}
             words = [f"ANSIBLE_{name}={value}" for name, value in settings.items()]
             python = "ansible_python_interpreter=/usr/bin/python3"
             return node.run("env", *words, "ansible-playbook", "-i", "localhost,", "-c", "local", "-e", python, book)

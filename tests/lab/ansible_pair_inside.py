@@ -88,14 +88,14 @@ class Controller:
         }
         (self.folder / "inventory.yml").write_text(json.dumps({"all": inventory}))
         for name in ("main", "move", "upgrade"):
-            tasks = [{"ansible.builtin.include_role": {"name": "iraid", "tasks_from": name}}]
+            tasks = [{"ansible.builtin.include_role": {"name": "iraid.iraid.iraid", "tasks_from": name}}]
             (self.folder / f"{name}.yml").write_text(json.dumps([play | {"tasks": tasks}]))
 
     def play(self, book: str, **variables: Any) -> int:
         """The sum of changed= of both."""
         (self.folder / "vars.json").write_text(json.dumps(self.variables | variables))
         environment = os.environ | {
-            "ANSIBLE_ROLES_PATH": str(ROOT / "packaging/ansible/roles"),
+            "ANSIBLE_COLLECTIONS_PATH": str(ROOT / "packaging/ansible"),
             "ANSIBLE_NOCOLOR": "1",
             "ANSIBLE_HOME": str(self.folder),
             "ANSIBLE_LOCAL_TEMP": str(self.folder / "tmp"),

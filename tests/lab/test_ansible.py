@@ -86,7 +86,7 @@ class Controller:
         file = self.folder / "vars.json"
         file.write_text(json.dumps(self.variables))
         environment = os.environ | {
-            "ANSIBLE_ROLES_PATH": str(ROOT / "packaging/ansible/roles"),
+            "ANSIBLE_COLLECTIONS_PATH": str(ROOT / "packaging/ansible"),
             "ANSIBLE_NOCOLOR": "1",
             "ANSIBLE_HOME": str(self.folder),
             "ANSIBLE_LOCAL_TEMP": str(self.folder / "tmp"),

@@ -20,7 +20,7 @@ FLAKE8 = (
     "--extend-ignore",
     "E704",  # "def f(self) -> None: ..." of a protocol
     "--per-file-ignores",
-    "packaging/ansible/roles/iraid/library/*:E402 tests/lab/*:E402",
+    "packaging/ansible/ansible_collections/iraid/iraid/plugins/modules/*:E402 tests/lab/*:E402",
 )
 
 

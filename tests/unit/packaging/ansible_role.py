@@ -1,12 +1,11 @@
-"""The role's own Python for tests: importable without Ansible, whose part in modules a stand-in plays.
+"""The collection's own Python for tests: importable without Ansible, whose part in modules a stand-in plays.
 
-from ansible_role import ROLE, filters, run_module
-from role_iraid.conf_text import get_key      # module_utils/iraid/conf_text.py, once ansible_role is imported
+from ansible_role import ROLE, filters, run_module    # before the next one: it says where ansible_collections is
+from ansible_collections.iraid.iraid.plugins.module_utils.conf_text import get_key
 """
 
 from __future__ import annotations
 
-import importlib
 import importlib.util
 import os
 import subprocess
@@ -17,8 +16,9 @@ from typing import Any
 
 from control_peer import ROOT
 
-ROLE = ROOT / "packaging/ansible/roles/iraid"
-PACKAGE = "role_iraid"  # what module_utils/iraid is called here: iraid is the command's own package
+COLLECTIONS = ROOT / "packaging/ansible"  # what Ansible calls a collections path
+COLLECTION = COLLECTIONS / "ansible_collections/iraid/iraid"
+ROLE = COLLECTION / "roles/iraid"
 
 
 def load(path: Path) -> types.ModuleType:
@@ -29,18 +29,16 @@ def load(path: Path) -> types.ModuleType:
     return module
 
 
-def _load_package() -> types.ModuleType:
-    folder = ROLE / "module_utils/iraid"
-    spec = importlib.util.spec_from_file_location(
-        PACKAGE, folder / "__init__.py", submodule_search_locations=[str(folder)]
-    )
-    assert spec and spec.loader
-    package = sys.modules[PACKAGE] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(package)
-    return package
+def _make_folders_importable() -> None:
+    """By hand: another ansible_collections, of a package with Ansible, would come first."""
+    folder, name = COLLECTIONS, ""
+    for part in "ansible_collections.iraid.iraid.plugins.module_utils".split("."):
+        folder, name = folder / part, f"{name}.{part}".lstrip(".")
+        package = sys.modules[name] = types.ModuleType(name)
+        package.__path__ = [str(folder)]
 
 
-_package = _load_package()
+_make_folders_importable()
 
 
 class Ended(Exception):
@@ -110,16 +108,11 @@ def load_module(name: str) -> types.ModuleType:
         "ansible": types.ModuleType("ansible"),
         "ansible.module_utils": types.ModuleType("ansible.module_utils"),
         "ansible.module_utils.basic": stand_in,
-        "ansible.module_utils.iraid": _package,
-    }
-    made |= {
-        f"ansible.module_utils.iraid.{path.stem}": importlib.import_module(f"{PACKAGE}.{path.stem}")
-        for path in (ROLE / "module_utils/iraid").glob("[a-z]*.py")
     }
     before = {name: sys.modules.get(name) for name in made}
     sys.modules.update(made)
     try:
-        return load(ROLE / f"library/{name}.py")
+        return load(COLLECTION / f"plugins/modules/{name}.py")
     finally:
         for known, module in before.items():
             if module is None:
@@ -141,4 +134,4 @@ def run_module(
     raise AssertionError(f"{name} ended without an answer")
 
 
-filters = load(ROLE / "filter_plugins/iraid.py")
+filters = load(COLLECTION / "plugins/filter/iraid.py")

@@ -10,8 +10,8 @@ import xml.etree.ElementTree as ElementTree
 import pytest
 from ansible_role import filters, run_module
 from control_peer import ROOT
-from role_iraid import cib, cluster_plan
-from role_iraid.cluster_plan import Refused, Volume
+from ansible_collections.iraid.iraid.plugins.module_utils import cib, cluster_plan
+from ansible_collections.iraid.iraid.plugins.module_utils.cluster_plan import Refused, Volume
 
 EMPTY = """<cib crm_feature_set="3.16.1" validate-with="pacemaker-3.8" epoch="1" num_updates="0" admin_epoch="0">
   <configuration><crm_config/><nodes><node id="1" uname="gateway1"/><node id="2" uname="gateway2"/></nodes>

@@ -1,10 +1,10 @@
 """The Ansible role's changes of configuration files: only the keys that are asked for."""
 
-import ansible_role  # noqa: F401 - makes role_iraid
+import ansible_role  # noqa: F401 - says where ansible_collections is
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from role_iraid.conf_text import get_key, set_key
+from ansible_collections.iraid.iraid.plugins.module_utils.conf_text import get_key, set_key
 
 SAMPLE = """\
 # The gateway.

@@ -8,7 +8,7 @@ import stat
 
 import pytest
 from ansible_role import filters, run_module
-from role_iraid import cib, pair_plan
+from ansible_collections.iraid.iraid.plugins.module_utils import cib, pair_plan
 
 PAIR = ["gateway1", "gateway2"]
 ONE, TWO = PAIR

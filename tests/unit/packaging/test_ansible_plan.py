@@ -3,12 +3,19 @@
 import copy
 import re
 
-import ansible_role  # noqa: F401 - makes role_iraid
+import ansible_role  # noqa: F401 - says where ansible_collections is
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from role_iraid import lio_plan, names, tgt_config
-from role_iraid.volume_plan import Plan, Refused, Wanted, can_grow, describe, plan_volume
+from ansible_collections.iraid.iraid.plugins.module_utils import lio_plan, names, tgt_config
+from ansible_collections.iraid.iraid.plugins.module_utils.volume_plan import (
+    Plan,
+    Refused,
+    Wanted,
+    can_grow,
+    describe,
+    plan_volume,
+)
 
 from iraid.control.errors import UsageFault
 from iraid.control.units import parse_size

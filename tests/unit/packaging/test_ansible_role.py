@@ -1,4 +1,6 @@
-"""The Ansible role: its variables, its page, its modules.  With Ansible itself: tests/integration/test_ansible.py."""
+"""The Ansible collection: the role's variables, its page, its modules.  With Ansible itself: tests/integration/test_ansible.py,
+test_ansible_collection.py.
+"""
 
 import ast
 import fcntl
@@ -10,15 +12,15 @@ import threading
 
 import pytest
 import yaml
-from ansible_role import ROLE, filters, run_module
+from ansible_role import COLLECTION, COLLECTIONS, ROLE, filters, run_module
 from control_peer import IRAID, ControlPeer, Failure
-from role_iraid import conf_file
+from ansible_collections.iraid.iraid.plugins.module_utils import conf_file
 
-EXAMPLE = ROLE.parents[1] / "example"
+EXAMPLE = COLLECTIONS / "example"
 SPECS = yaml.safe_load((ROLE / "meta/argument_specs.yml").read_text())["argument_specs"]
 DEFAULTS = yaml.safe_load((ROLE / "defaults/main.yml").read_text())
-README = (ROLE / "README.md").read_text()
-MODULES = sorted(path.stem for path in (ROLE / "library").glob("*.py"))
+README = (COLLECTION / "README.md").read_text()
+MODULES = sorted(path.stem for path in (COLLECTION / "plugins/modules").glob("*.py"))
 DISK = "iqn.2026-01.org.example:disk"
 MEMBERS = [f"10.0.0.{n}/{DISK}/0" for n in (1, 2, 3)]
 SECRET = "wolf-howls-42"
@@ -76,7 +78,7 @@ def test_every_secret_is_specified_as_one():
 
 
 def constants(module):
-    tree = ast.parse((ROLE / f"library/{module}.py").read_text())
+    tree = ast.parse((COLLECTION / f"plugins/modules/{module}.py").read_text())
     return {node.targets[0].id: node.value for node in tree.body if isinstance(node, ast.Assign)}
 
 
@@ -102,16 +104,42 @@ def test_a_module_s_documentation_has_its_arguments(module):
         assert yaml.safe_load(ast.literal_eval(found[text]))
 
 
+def tasks_in(tasks):
+    for task in tasks:
+        yield task
+        for key in ("block", "rescue", "always"):
+            yield from tasks_in(task.get(key, []))
+
+
+TASK_FILES = sorted((ROLE / "tasks").glob("*.yml"))
+PREFIX = "iraid.iraid."  # where the collection is installed is nothing that a short name finds
+
+
 def test_tasks_give_modules_arguments_that_they_have():
-    for file in sorted((ROLE / "tasks").glob("*.yml")):
-        for task in yaml.safe_load(file.read_text()):
-            for module in set(task) & set(MODULES):
-                known = {ast.literal_eval(key) for key in constants(module)["ARGUMENTS"].keys}
-                assert set(task[module]) <= known, task["name"]
+    used = set()
+    for file in TASK_FILES:
+        for task in tasks_in(yaml.safe_load(file.read_text())):
+            assert not set(task) & set(MODULES), f"{file.name}: {task['name']}: a short name: write {PREFIX} before it"
+            for name in (key for key in task if key.startswith(PREFIX)):
+                known = {ast.literal_eval(key) for key in constants(name.removeprefix(PREFIX))["ARGUMENTS"].keys}
+                assert set(task[name]) <= known, task["name"]
+                used.add(name)
+    assert used == {PREFIX + name for name in MODULES}
+
+
+def test_tasks_call_filters_by_their_whole_names():
+    called = {name for file in TASK_FILES for name in re.findall(r"\|\s*([\w.]*iraid_\w+)", file.read_text())}
+    assert called == {PREFIX + name for name in filters.FilterModule().filters()}
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_an_example_calls_the_module_by_its_whole_name(module):
+    for task in yaml.safe_load(ast.literal_eval(constants(module)["EXAMPLES"])):
+        assert PREFIX + module in task, task["name"]
 
 
 def test_the_example_of_a_pair_is_accepted():
-    example = ROLE.parents[1] / "example-pair"
+    example = COLLECTIONS / "example-pair"
     given = yaml.safe_load((example / "group_vars/gateways.yml").read_text())
     hosts = yaml.safe_load((example / "inventory.yml").read_text())["all"]["children"]["gateways"]["hosts"]
     assert given["iraid_pair"] == list(hosts)

@@ -44,15 +44,15 @@ IN_SHELL = re.compile(
 )
 CASE_PATTERNS = re.compile(r"^\s*[\w*.-]+(?:\s*\|\s*[\w*.-]+)*\)", re.MULTILINE)
 NO_SOURCE = {"scripts/deps"}  # a list of packages
-ROLE = "packaging/ansible/roles/iraid"
+COLLECTION = "packaging/ansible/ansible_collections/iraid/iraid"
 DOES_WITHOUT = {
     ("python/iraid/watch/support.py", "rpm"),  # what is not there is left out of the archive
     ("tests/docs/pair_stage.py", "ssh"),  # it makes them
     ("tests/lab/ansible_pair_inside.py", "ansible-playbook"),  # whoever begins it asks
     # The role installs it on the gateways.
-    (f"{ROLE}/library/iraid_cluster.py", "pcs"),
-    (f"{ROLE}/library/iraid_cluster_node.py", "pcs"),
-    (f"{ROLE}/module_utils/iraid/cib.py", "cibadmin"),
+    (f"{COLLECTION}/plugins/modules/iraid_cluster.py", "pcs"),
+    (f"{COLLECTION}/plugins/modules/iraid_cluster_node.py", "pcs"),
+    (f"{COLLECTION}/plugins/module_utils/cib.py", "cibadmin"),
     *(  # test_pacemaker.py asks for them
         ("tests/integration/pacemaker_pair.py", word)
         for word in ("corosync", "corosync-cfgtool", "crm_mon", "crm_node", "crm_resource", "pacemakerd", "pcs")

@@ -5,26 +5,12 @@ value: how many members a level takes, a device named twice, an entry that names
 names the thing, its value, and what to write; none holds a part of a secret.
 """
 
-import importlib.util
-from pathlib import Path
-
 try:
     from ansible.errors import AnsibleFilterError
 except ImportError:  # in tests without Ansible
     AnsibleFilterError = ValueError
 
-
-def _load(name):
-    """The role's module_utils can't be imported by name on the controller."""
-    path = Path(__file__).resolve().parents[1] / f"module_utils/iraid/{name}.py"
-    spec = importlib.util.spec_from_file_location(f"iraid_{name}", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-names = _load("names")
-pair_plan = _load("pair_plan")
+from ansible_collections.iraid.iraid.plugins.module_utils import names, pair_plan
 
 MEMBERS = {0: (2, 32), 1: (2, 4), 5: (3, 32), 6: (4, 32), 10: (3, 32)}
 DEVICES_MAX = 40

@@ -4,8 +4,7 @@
                                      `--> moves(): which volumes change the gateway      or texts of what is against it
 
 Roles (active, standby) are never changed here for a volume that Pacemaker has.  A volume that is anywhere is never made
-again: a gateway that lost its configuration gets the file of the other one.  Of the standard library only, since it runs
-on the controller, where the role's module_utils can't be imported by name.
+again: a gateway that lost its configuration gets the file of the other one.  It runs on the controller, by the filters.
 """
 
 # What may differ between the two: the first is compared as present or not, the others have rules of their own.

@@ -35,7 +35,7 @@ author: iraid maintainers
 
 EXAMPLES = r"""
 - name: Pacemaker decides who serves the volume
-  iraid_cluster:
+  iraid.iraid.iraid_cluster:
     volumes:
       - name: v0
         preferred: gateway1
@@ -55,9 +55,9 @@ import shutil
 import tempfile
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.iraid import cib, cluster_plan
-from ansible.module_utils.iraid.names import interface, volume_name
-from ansible.module_utils.iraid.shown import diff
+from ansible_collections.iraid.iraid.plugins.module_utils import cib, cluster_plan
+from ansible_collections.iraid.iraid.plugins.module_utils.names import interface, volume_name
+from ansible_collections.iraid.iraid.plugins.module_utils.shown import diff
 
 ARGUMENTS = {
     "volumes": {

@@ -46,7 +46,7 @@ author: iraid maintainers
 
 EXAMPLES = r"""
 - name: Form the cluster
-  iraid_cluster_node:
+  iraid.iraid.iraid_cluster_node:
     cluster: iraid
     nodes:
       - {name: gateway1, addresses: [10.9.0.1, 10.1.0.1]}
@@ -66,8 +66,8 @@ commands:
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.iraid import cluster_plan
-from ansible.module_utils.iraid.shown import diff
+from ansible_collections.iraid.iraid.plugins.module_utils import cluster_plan
+from ansible_collections.iraid.iraid.plugins.module_utils.shown import diff
 
 ARGUMENTS = {
     "cluster": {"type": "str", "required": True},

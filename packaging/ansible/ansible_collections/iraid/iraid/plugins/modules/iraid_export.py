@@ -78,7 +78,7 @@ author: iraid maintainers
 
 EXAMPLES = r"""
 - name: Export the volume to one initiator
-  iraid_export:
+  iraid.iraid.iraid_export:
     name: v0
     iqn: iqn.2026-01.org.example:v0
     portals: ["10.1.0.9:3260"]
@@ -105,9 +105,9 @@ export:
 import os
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.iraid.command import Absent, Failure, Iraid, run_told
-from ansible.module_utils.iraid.names import iqn, listen
-from ansible.module_utils.iraid.shown import diff
+from ansible_collections.iraid.iraid.plugins.module_utils.command import Absent, Failure, Iraid, run_told
+from ansible_collections.iraid.iraid.plugins.module_utils.names import iqn, listen
+from ansible_collections.iraid.iraid.plugins.module_utils.shown import diff
 
 ARGUMENTS = {
     "name": {"type": "str", "required": True},

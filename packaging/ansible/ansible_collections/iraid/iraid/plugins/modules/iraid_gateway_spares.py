@@ -38,7 +38,7 @@ author: iraid maintainers
 
 EXAMPLES = r"""
 - name: One spare for all volumes
-  iraid_gateway_spares:
+  iraid.iraid.iraid_gateway_spares:
     spares:
       - device: 10.0.0.9/iqn.2026-01.org.example:spare/0
 """
@@ -52,9 +52,9 @@ added:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.iraid.command import Absent, Iraid, run_told
-from ansible.module_utils.iraid.names import member
-from ansible.module_utils.iraid.shown import diff
+from ansible_collections.iraid.iraid.plugins.module_utils.command import Absent, Iraid, run_told
+from ansible_collections.iraid.iraid.plugins.module_utils.names import member
+from ansible_collections.iraid.iraid.plugins.module_utils.shown import diff
 
 ARGUMENTS = {
     "spares": {

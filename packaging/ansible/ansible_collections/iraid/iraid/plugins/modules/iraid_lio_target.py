@@ -72,7 +72,7 @@ author: iraid maintainers
 
 EXAMPLES = r"""
 - name: A logical volume as a member
-  iraid_lio_target:
+  iraid.iraid.iraid_lio_target:
     iqn: iqn.2026-01.org.example:disk
     luns:
       - device: /dev/vg0/iraid
@@ -91,9 +91,9 @@ import json
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.iraid import backing, files, lio_plan
-from ansible.module_utils.iraid.names import iqn, size
-from ansible.module_utils.iraid.shown import diff
+from ansible_collections.iraid.iraid.plugins.module_utils import backing, files, lio_plan
+from ansible_collections.iraid.iraid.plugins.module_utils.names import iqn, size
+from ansible_collections.iraid.iraid.plugins.module_utils.shown import diff
 
 ARGUMENTS = {
     "iqn": {"type": "str", "required": True},

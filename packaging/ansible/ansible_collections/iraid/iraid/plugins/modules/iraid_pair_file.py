@@ -41,7 +41,7 @@ author: iraid maintainers
 
 EXAMPLES = r"""
 - name: Know the volume here, too
-  iraid_pair_file:
+  iraid.iraid.iraid_pair_file:
     name: v0
     text: "{{ hostvars['gateway1'].seen.volumes.v0.file }}"
     initiator: iqn.2026-01.org.example:gateway2
@@ -58,9 +58,9 @@ import tempfile
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.iraid import conf_file, conf_text, files
-from ansible.module_utils.iraid.command import Absent, Iraid, run_told
-from ansible.module_utils.iraid.names import iqn, volume_name
+from ansible_collections.iraid.iraid.plugins.module_utils import conf_file, conf_text, files
+from ansible_collections.iraid.iraid.plugins.module_utils.command import Absent, Iraid, run_told
+from ansible_collections.iraid.iraid.plugins.module_utils.names import iqn, volume_name
 
 ARGUMENTS = {
     "name": {"type": "str", "required": True},

@@ -26,7 +26,7 @@ author: iraid maintainers
 
 EXAMPLES = r"""
 - name: Look
-  iraid_pair_state:
+  iraid.iraid.iraid_pair_state:
     names: [v0]
   register: seen
 """
@@ -46,9 +46,9 @@ managed:
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.iraid import cib
-from ansible.module_utils.iraid.command import Absent, Iraid, run_told
-from ansible.module_utils.iraid.names import volume_name
+from ansible_collections.iraid.iraid.plugins.module_utils import cib
+from ansible_collections.iraid.iraid.plugins.module_utils.command import Absent, Iraid, run_told
+from ansible_collections.iraid.iraid.plugins.module_utils.names import volume_name
 
 ARGUMENTS = {
     "names": {"type": "list", "elements": "str", "required": True},

@@ -39,7 +39,7 @@ author: iraid maintainers
 
 EXAMPLES = r"""
 - name: Serve it from here
-  iraid_role:
+  iraid.iraid.iraid_role:
     name: v0
     role: active
 """
@@ -54,8 +54,8 @@ before:
 import time
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.iraid.command import Absent, Iraid, run_told
-from ansible.module_utils.iraid.names import volume_name
+from ansible_collections.iraid.iraid.plugins.module_utils.command import Absent, Iraid, run_told
+from ansible_collections.iraid.iraid.plugins.module_utils.names import volume_name
 
 ARGUMENTS = {
     "name": {"type": "str", "required": True},

@@ -39,7 +39,7 @@ author: iraid maintainers
 
 EXAMPLES = r"""
 - name: User and secret for the login of volume v0 to its targets
-  iraid_secrets:
+  iraid.iraid.iraid_secrets:
     files:
       - path: /etc/iraid/secrets/v0
         user: gateway1
@@ -59,8 +59,8 @@ import stat
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.iraid import files
-from ansible.module_utils.iraid.names import secret_text
+from ansible_collections.iraid.iraid.plugins.module_utils import files
+from ansible_collections.iraid.iraid.plugins.module_utils.names import secret_text
 
 ARGUMENTS = {
     "files": {

@@ -36,7 +36,7 @@ author: iraid maintainers
 
 EXAMPLES = r"""
 - name: Recipients of events, and the time to wait for a silent member
-  iraid_settings:
+  iraid.iraid.iraid_settings:
     settings:
       notify:
         mail: [storage@example.org]
@@ -56,9 +56,9 @@ import tempfile
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.iraid import conf_file, conf_text, files
-from ansible.module_utils.iraid.command import Absent, Failure, Iraid, run_told
-from ansible.module_utils.iraid.names import volume_name
+from ansible_collections.iraid.iraid.plugins.module_utils import conf_file, conf_text, files
+from ansible_collections.iraid.iraid.plugins.module_utils.command import Absent, Failure, Iraid, run_told
+from ansible_collections.iraid.iraid.plugins.module_utils.names import volume_name
 
 ARGUMENTS = {
     "volume": {"type": "str"},

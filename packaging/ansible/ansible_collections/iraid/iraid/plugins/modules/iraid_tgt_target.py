@@ -73,7 +73,7 @@ author: iraid maintainers
 
 EXAMPLES = r"""
 - name: A file as a member
-  iraid_tgt_target:
+  iraid.iraid.iraid_tgt_target:
     iqn: iqn.2026-01.org.example:disk
     luns:
       - file: /srv/iraid.img
@@ -92,9 +92,9 @@ changes:
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.iraid import backing, files, lio_plan, tgt_config
-from ansible.module_utils.iraid.names import iqn, size
-from ansible.module_utils.iraid.shown import diff
+from ansible_collections.iraid.iraid.plugins.module_utils import backing, files, lio_plan, tgt_config
+from ansible_collections.iraid.iraid.plugins.module_utils.names import iqn, size
+from ansible_collections.iraid.iraid.plugins.module_utils.shown import diff
 
 ARGUMENTS = {
     "iqn": {"type": "str", "required": True},

@@ -115,7 +115,7 @@ author: iraid maintainers
 
 EXAMPLES = r"""
 - name: A P-iRAID volume
-  iraid_volume:
+  iraid.iraid.iraid_volume:
     name: v0
     level: 5
     members:
@@ -137,9 +137,9 @@ volume:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.iraid import volume_plan
-from ansible.module_utils.iraid.command import Absent, Failure, Iraid, run_told
-from ansible.module_utils.iraid.names import size
+from ansible_collections.iraid.iraid.plugins.module_utils import volume_plan
+from ansible_collections.iraid.iraid.plugins.module_utils.command import Absent, Failure, Iraid, run_told
+from ansible_collections.iraid.iraid.plugins.module_utils.names import size
 
 ARGUMENTS = {
     "name": {"type": "str", "required": True},
