@@ -20,7 +20,8 @@ from docs import shown
 ROOT = Path(__file__).resolve().parents[2]
 GUEST = Path(__file__).with_name("guest")
 QUICK_START = "docs/operating/quick-start.md"
-NAMES = ("iraid", "iraid-exporter", "iraid-nbdkit-plugin")
+ON_GATEWAYS = ("iraid", "iraid-exporter", "iraid-nbdkit-plugin")
+NAMES = (*ON_GATEWAYS, "iraid-ansible")
 # One end-to-end test of each kind, against what the package put into the system.
 END_TO_END = ("tests/end_to_end/test_lio_export.py", "tests/end_to_end/test_identity.py")
 
@@ -59,7 +60,7 @@ class Packages:
         return found[0]
 
     def debs(self) -> list[Path]:
-        return [self.deb(name) for name in NAMES]
+        return [self.deb(name) for name in ON_GATEWAYS]
 
     def field(self, name: str, field: str) -> str:
         return run("dpkg-deb", "--field", self.deb(name), field).strip()
@@ -149,6 +150,8 @@ def test_each_package_has_what_it_is_for(packages):
     # Below /usr where debhelper looks for units there, so from Debian 13 on.
     units = [path for path in files["iraid-exporter"] if path.endswith("/lib/systemd/system/iraid-exporter.service")]
     assert units in (["/lib/systemd/system/iraid-exporter.service"], ["/usr/lib/systemd/system/iraid-exporter.service"])
+    collection = "/usr/share/ansible/collections/ansible_collections/iraid/iraid"
+    assert {f"{collection}/galaxy.yml", f"{collection}/playbooks/move.yml"} <= set(files["iraid-ansible"])
     assert files["iraid"]["/usr/libexec/iraid/iraid-look"] == "-rwxr-xr-x"
     for folder in ("volumes", "secrets"):
         assert files["iraid"][f"/etc/iraid/{folder}/"] == "drwx------"

@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
 import iraid
 from iraid_dev.places import ROOT
@@ -20,6 +21,7 @@ from iraid_dev.places import ROOT
 BUILD = Path(os.environ.get("IRAID_BUILD_DIR", ROOT / "build"))
 RULES = (ROOT / "debian/rules").read_text()
 SPEC = (ROOT / "packaging/rpm/iraid.spec").read_text()
+COLLECTION = ROOT / "packaging/ansible/ansible_collections/iraid/iraid"
 COMPONENTS = dict(re.findall(r"^component_(\S+) := (\S+)$", RULES, re.MULTILINE))  # package -> component
 # Modules that are not Python's own, and Debian's names of them.
 MODULES = {
@@ -103,6 +105,7 @@ def test_all_say_the_same_version():
         "debian/changelog": re.match(r"iraid \(([\d.]+)-", (ROOT / "debian/changelog").read_text())[1],
         "iraid.spec": re.search(r"global iraid_version ([\d.]+)", SPEC)[1],
         "iraid": iraid.__version__,
+        "galaxy.yml": yaml.safe_load((COLLECTION / "galaxy.yml").read_text())["version"],
     }
     assert len(set(said.values())) == 1, said
 

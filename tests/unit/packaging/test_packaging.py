@@ -71,7 +71,9 @@ def test_bash_completes_commands_options_and_volumes(tmp_path):
         assert completed(tmp_path, "iraid scrub start v") == ["va", "vb"]
 
 
-@pytest.mark.parametrize(("kind", "package"), [("deb", "debhelper"), ("source", "debhelper"), ("rpm", "rpm")])
+@pytest.mark.parametrize(
+    ("kind", "package"), [("deb", "debhelper"), ("source", "debhelper"), ("rpm", "rpm"), ("collection", "ansible-core")]
+)
 def test_who_lacks_what_a_package_is_built_with_is_told_how_to_get_it_at_once(tmp_path, kind, package):
     programs = tmp_path / "bin"
     programs.mkdir()
@@ -87,5 +89,5 @@ def test_who_lacks_what_a_package_is_built_with_is_told_how_to_get_it_at_once(tm
         timeout=60,
     )
     assert (done.returncode, done.stdout) == (1, "")
-    assert re.fullmatch(rf"package: \w+ is not installed: scripts/deps --long .*install {package}\)\n", done.stderr)
+    assert re.fullmatch(rf"package: [\w-]+ is not installed: scripts/deps --long .*install {package}\)\n", done.stderr)
     assert not (tmp_path / "made").exists()
