@@ -114,6 +114,9 @@ def test_a_playbook_is_found_by_its_name(installed: ControlNode, name: str) -> N
     for words, hosts in (([], {"gateway1", "gateway2"}), (["-e", "iraid_gateways=gateway2"], {"gateway2"})):
         said = installed.run("ansible-playbook", "-i", inventory, "--list-hosts", *words, f"iraid.iraid.{name}")
         assert set(said.split("hosts (")[1].split()[1:]) == hosts
+    here = ("-i", "gateway1,", "-c", "local", "-e", "iraid_gateways=all")
+    said = installed.run("ansible-playbook", *here, f"iraid.iraid.{name}", good=False)
+    assert f"Validating arguments against arg spec '{name}'" in said and "names of two gateways" in said
 
 
 def arguments_of(module: str) -> list[str]:
