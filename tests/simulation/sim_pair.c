@@ -65,8 +65,9 @@ pair_strike(struct sim *sim, uint64_t *random)
 	sim->steer.on = false;
 	write_until(sim, now(sim) + random_between(random, 1, 1000000), heavy, random);
 	for (int i = 0; i < 2; i++)
-		fault_strike_briefly(sim, kind, sim->holder[roles[i]],
-				     random_between(random, 1000, LASTS_US_MAX));
+		if (sim->holder[roles[i]] >= 0) /* it may have been let go meanwhile */
+			fault_strike_briefly(sim, kind, sim->holder[roles[i]],
+					     random_between(random, 1000, LASTS_US_MAX));
 	write_until(sim, now(sim) + LASTS_US_MAX, heavy, random);
 	write_until(sim, now(sim) + AFTER_US, heavy, random);
 	sim->steer.on = true;
