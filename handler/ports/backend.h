@@ -144,7 +144,7 @@ struct backend {
 	int paths; /* ways to the member that open() takes in turn; 0 counts as 1 */
 	/* Set by the engine, at any time; 0: none.  The key of the gateway that this one has taken
 	 * the volume from: open() preempts it, without another permission, until a session was
-	 * opened as `taken`.  Who has that key on it later took it from us: -EBUSY, as for any
+	 * opened with our reservation.  Who has that key on it later took it from us: -EBUSY, as for any
 	 * other key.  An engine that has lost its volume takes it back (0).
 	 */
 	uint64_t predecessor_key;

@@ -117,6 +117,18 @@ def test_a_member_that_was_away_is_taken_from_the_predecessor_only(farm, start) 
     assert "reservation key 0x000000000000aa11" in returned.ask("open")
 
 
+def test_the_predecessor_may_take_back_one_of_which_nothing_is_proven(farm, start, stranger) -> None:
+    dies(farm.member(0), "key=aa11", "isid=1")
+    assert stranger.reserve_out(REGISTER_AND_IGNORE, 0, 0xCC33) == GOOD
+    returned = start(farm.member(0), *SECOND)
+    returned.say("predecessor aa11")
+    assert " taken=0 " in returned.open()
+    start(farm.member(0), "key=aa11", "isid=1", TAKE_OVER).open()
+    assert returned.ask("write 0 4096 1") != "write 0 4096 0"
+    assert returned.line().startswith("closed ")
+    assert "reservation key 0x000000000000aa11" in returned.ask("open")
+
+
 @pytest.mark.parametrize(
     ("option", "said", "taken", "left"),
     [

@@ -642,7 +642,7 @@ report_opened(struct fake_member *member)
 
 	member->told_cache = identity.write_cache;
 	reserve(member);
-	member->was_taken |= identity.taken;
+	member->was_taken |= identity.reservation;
 	identity.predecessor_key = member->predecessor;
 	member->device->cache_kept = true;
 	member->device->had_cache |= member->device->disk.write_cache;

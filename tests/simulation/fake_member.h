@@ -71,7 +71,7 @@ struct fake_member {
 	bool away;		  /* this gateway has no way to it, others may */
 	unsigned int gateway;	  /* whose it is: number, not 0 */
 	bool may_take;		  /* another's reservation, at the next log-in */
-	bool was_taken;		  /* a session was opened as taken */
+	bool was_taken;		  /* a session was opened with its reservation */
 	unsigned int predecessor; /* of whom the reservation was last preempted; 0: nobody */
 	bool told_cache;	  /* its last log-in said that the device has a cache */
 	/* A write arrived in the device's cache by this session. */

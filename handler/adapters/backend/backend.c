@@ -316,7 +316,7 @@ deliver(struct iscsi_member *member)
 	if (member->opened_pending) {
 		member->opened_pending = false;
 		member->cache_kept = true; /* from here on, for the next */
-		member->was_taken |= member->identity.taken;
+		member->was_taken |= member->identity.reservation;
 		backend->events->opened(backend->events_owner, &member->identity);
 	}
 	deliver_done(member);

@@ -205,7 +205,7 @@ struct iscsi_member {
 	bool unfenced;	   /* its nexus is to be followed, from session to session */
 	bool nexus_known;  /* of the key that is to be preempted */
 	bool unfollowed;   /* it can't be: nothing is proven of what it had sent */
-	bool was_taken;	   /* some session was opened so */
+	bool was_taken;	   /* some session was opened with our reservation */
 	uint64_t told_key; /* that it has been logged */
 	/* by every session begun since the last that was opened; see absorb_holder() */
 	bool cache_kept;

@@ -544,6 +544,32 @@ test_a_member_that_a_third_gateway_has_is_left_to_it(void **state)
 	finish(&rig);
 }
 
+/* Also where nothing can be proven of it: who has that key on it later took it from us. */
+static void
+test_whom_it_was_taken_from_may_take_a_member_back(void **state)
+{
+	struct rig rig;
+
+	(void)state;
+	start(&rig, 5, 4, 29);
+	crash(&rig);
+	rig.members[0].shares_reads = true;
+	take_over(&rig, 15);
+	assert_true(rig_wait(&rig, VOLUME_ACTIVE, 20000));
+	for (int m = 0; m < rig.count; m++)
+		rig.members[m].may_take = false; /* the start is over */
+	wait_ms(&rig, 1000);
+	rig.members[0].holder = 1;
+	rig.members[0].written = false;
+	fake_member_cut(&rig.members[0], true);
+	wait_ms(&rig, 10000);
+	assert_int_equal(rig.members[0].holder, 1);
+	assert_false(rig.members[0].written);
+	rig.members[0].holder = 2;
+	assert_true(rig_wait(&rig, VOLUME_ACTIVE, 20000));
+	finish(&rig);
+}
+
 /* --- what may still be answered --- */
 
 static uint64_t
@@ -839,6 +865,7 @@ main(void)
 		cmocka_unit_test(
 			test_a_member_that_was_away_at_a_take_over_is_taken_when_it_is_back),
 		cmocka_unit_test(test_whom_it_was_taken_from_outlives_a_restart),
+		cmocka_unit_test(test_whom_it_was_taken_from_may_take_a_member_back),
 		cmocka_unit_test(test_whom_it_was_taken_from_is_forgotten_when_another_had_it),
 		cmocka_unit_test(test_a_member_that_a_third_gateway_has_is_left_to_it),
 		cmocka_unit_test(
