@@ -25,7 +25,8 @@ struct world {
 	bool given; /* the spare was sent a superblock by which it has the place */
 	/* nobody but the former holder gets the superblock that gives the place back */
 	bool back_held;
-	bool written_held; /* what is written does not get to the former holder */
+	bool former_refuses; /* it can't be told that its place was taken */
+	bool written_held;   /* what is written does not get to the former holder */
 	/* so many that say that the other goes arrive before they are held */
 	int going_passes;
 	int copied; /* data that the spare was sent */
@@ -62,6 +63,8 @@ judge(struct tap *tap, const struct backend_io *io)
 	    superblock_decode(block, &superblock, NULL) != SUPERBLOCK_OK)
 		return TAP_PASS;
 	world->given |= gives_place(world, &superblock);
+	if (index == FORMER && world->former_refuses && gives_place(world, &superblock))
+		return TAP_REFUSE;
 	if (index == OTHER && world->given_held && gives_place(world, &superblock))
 		return TAP_HOLD;
 	if (index != FORMER && world->back_held && world->given && !gives_place(world, &superblock))
@@ -199,6 +202,7 @@ test_two_who_went_at_once_do_not_start_together(void **state)
 
 	(void)state;
 	begin(&world, 5, 3, false, 1851);
+	world.former_refuses = true;
 	fake_member_cut(&rig->members[OTHER], false);
 	for (int i = 0; i < 4000 && !is_degraded(rig); i++)
 		rig_step(rig);
