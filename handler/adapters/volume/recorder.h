@@ -1,6 +1,6 @@
 /* volume/recorder.h - one thread of the host that writes what volumes want on record in the state
- * folder: their epochs, their levels, and from whom they were taken.  A disk there that is slow, or hangs, holds up nobody
- * else: not the volume's thread, nor the end of a volume.
+ * folder: their epochs, their levels, and from whom they were taken.  A disk there that is slow, or
+ * hangs, holds up nobody else: not the volume's thread, nor the end of a volume.
  */
 #ifndef IRAID_RECORDER_H
 #define IRAID_RECORDER_H

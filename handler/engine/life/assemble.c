@@ -626,15 +626,18 @@ may_begin(struct engine *engine, const struct assembly_verdict *verdict)
 
 /* It was asked when it was not to be taken yet, and says nothing about that. */
 static bool
-was_only_asked(struct member *member)
+was_only_asked(const struct member *member)
 {
-	if (!member->backend->waits_to_take)
-		return false;
-	if (!member->engine->places->waits_to_take && member->retry_ms > member->engine->now_ms) {
-		member->retry_ms = member->engine->now_ms;
-		member->engine->activity++;
-	}
-	return true;
+	return member->backend->waits_to_take;
+}
+
+static void
+take_soon(struct member *member)
+{
+	if (member->retry_ms <= member->engine->now_ms)
+		return;
+	member->retry_ms = member->engine->now_ms;
+	member->engine->activity++;
 }
 
 /* A take-over that can't succeed must not take anything: whoever has the volume could not tell a
@@ -658,7 +661,7 @@ end_waiting_to_take(struct engine *engine)
 	engine->places->waits_to_take = false;
 	for_each_member(engine, member)
 		if (says_held(member) && member->link == LINK_CLOSED)
-			(void)was_only_asked(member);
+			take_soon(member);
 }
 
 static void
@@ -697,8 +700,11 @@ examine_run(struct engine *engine)
 		    is_our_writing(member))
 			input.found[member->slot] = member->taken_as;
 		if (says_held(member) && member->link == LINK_CLOSED) {
-			if (was_only_asked(member))
+			if (was_only_asked(member)) {
+				if (!engine->places->waits_to_take)
+					take_soon(member);
 				return;
+			}
 			engine->assembly->refused = true;
 			snprintf(engine->reason, sizeof(engine->reason),
 				 "member %.100s: %.70s; stop it there, or start with --take-over "

@@ -361,8 +361,8 @@ take_place(struct engine *engine)
 		     "member %s is in sync as role %d", member->backend->label, role);
 }
 
-/* The former's superblock is written only once more, when it is told: it has no place in the others.  It may be
- * silent, with one that waits for its return: those that give its place away come behind that.
+/* The former's superblock is written only once more, when it is told: it has no place in the
+ * others.  It may be silent, with one that waits for its return: those that give its place away come behind that.
  */
 static void
 dismiss_former(struct engine *engine, struct member *former)
