@@ -5,6 +5,7 @@ what could not be looked at is not overwritten.
 from __future__ import annotations
 
 import itertools
+import mmap
 import os
 import re
 import signal
@@ -109,6 +110,56 @@ def test_a_partition_table_of_33_million_entries_is_content_that_nobody_knows(ga
         target.disk[: 2 * SECTOR] = greedy_table()
         assert examine(gateway, target.member).startswith("unknown content (iraid-look ")
         assert memory_bytes(gateway) - before < 32 << 20
+
+
+# --- a page of the copy that the kernel still uses ---
+
+
+@contextmanager
+def held_copy(gateway: Gateway, target: FakeTarget) -> Iterator[list[mmap.mmap]]:
+    """While blocks are read, the copy that iraid-look gets is mapped here.  Sealing it against all writers is refused then,
+    as it is when the kernel has a page of it in hand: memory is being compacted, say."""
+    held: list[mmap.mmap] = []
+
+    def hold(command: Command) -> Reply | None:
+        assert gateway.engine is not None
+        if held or not command.is_read:
+            return None
+        for descriptor in Path(f"/proc/{gateway.engine.pid}/fd").iterdir():
+            if "memfd:iraid-signature" in os.readlink(descriptor):
+                with descriptor.open("r+b") as copy:
+                    held.append(mmap.mmap(copy.fileno(), SECTOR))
+        return None
+
+    target.rules.append(hold)
+    try:
+        yield held
+    finally:
+        for one in held:
+            one.close()
+
+
+def test_a_page_that_the_kernel_has_in_hand_fails_no_look(gateway: Gateway) -> None:
+    with FakeTarget(size_bytes=4 << 20) as target, held_copy(gateway, target) as held:
+        assert examine(gateway, target.member) is None
+        assert len(held) == 1
+
+
+def test_nobody_can_write_to_the_copy_that_is_looked_at(
+    make_gateway: Callable[[], Gateway], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A look that succeeds in that says so."""
+    looks_with(
+        tmp_path / "looks",
+        "for fd in /proc/self/fd/[0-9]*; do case $(readlink $fd) in *iraid-signature*)"
+        " (printf x >>$fd || printf x 1<>$fd) 2>/dev/null && exit 7; truncate -s 1T $fd 2>/dev/null && exit 8;;"
+        " esac; done; echo 'found: nothing'",
+        monkeypatch,
+    )
+    gateway = make_gateway()
+    gateway.start()
+    with FakeTarget(size_bytes=4 << 20) as target:
+        assert examine(gateway, target.member) == "nothing"
 
 
 # --- a look that ends badly ---

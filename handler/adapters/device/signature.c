@@ -59,12 +59,15 @@ copy_ends(struct admin_session *session, int fd, struct fault *fault)
 	return good;
 }
 
-/* From here on nobody writes it, nor takes memory by it. */
+/* From here on nobody begins to write it, nor takes memory by it.  F_SEAL_WRITE would be stricter,
+ * and is refused (EBUSY) while the kernel holds a page of it for a moment: we have no mapping of it
+ * that could still be written to.
+ */
 static bool
 seal(int fd, struct fault *fault)
 {
-	return fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) ==
-		       0 ||
+	return fcntl(fd, F_ADD_SEALS,
+		     F_SEAL_FUTURE_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) == 0 ||
 	       trouble("sealing the copy", fault);
 }
 
