@@ -108,6 +108,7 @@ class Superblock(ctypes.Structure):
         ("log_key", ctypes.c_uint64),
         ("log_roles", ctypes.c_uint32),
         ("log_proven", ctypes.c_bool),
+        ("undecided_roles", ctypes.c_uint32),
     ]
 
 

@@ -58,6 +58,7 @@ enum {
 	AT_LOG_KEY = 1712,
 	AT_LOG_ROLES = 1720,
 	AT_LOG_PROVEN = 1724,
+	AT_UNDECIDED_ROLES = 1728,
 
 	AREA_ENTRY_BYTES = 24,	  /* type u32, zero u32, offset u64, length u64 */
 	TRACKED_ENTRY_BYTES = 24, /* uuid, role u8, state u8, epoch u48 */
@@ -111,6 +112,7 @@ encode_lists(const struct superblock *superblock, uint8_t *out)
 	put_u64(out + AT_LOG_KEY, superblock->log_key);
 	put_u32(out + AT_LOG_ROLES, superblock->log_roles);
 	out[AT_LOG_PROVEN] = superblock->log_proven;
+	put_u32(out + AT_UNDECIDED_ROLES, superblock->undecided_roles);
 }
 
 void
@@ -186,6 +188,7 @@ decode_lists(const uint8_t *in, struct superblock *out)
 	out->log_key = get_u64(in + AT_LOG_KEY);
 	out->log_roles = get_u32(in + AT_LOG_ROLES);
 	out->log_proven = in[AT_LOG_PROVEN] != 0;
+	out->undecided_roles = get_u32(in + AT_UNDECIDED_ROLES);
 }
 
 static void

@@ -183,6 +183,11 @@ struct superblock {
 	uint32_t log_roles;
 	/* ... and so it is if others are missing: no row was suspect */
 	bool log_proven;
+	/* Roles that are out, but its gateway may not remember that when it is started anew: it may
+	 * run on with them.  Another gateway that takes the volume over needs their answer, too.
+	 * 0: none (0.1)
+	 */
+	uint32_t undecided_roles;
 };
 
 enum superblock_verdict {

@@ -1281,6 +1281,9 @@
 	X(TAKEN_TOO_EARLY, "taken-too-early", 8,						\
 	  "test_engine_lease: test_too_few_for_a_take_over_take_nothing",			\
 	  "a take-over takes members though too few answer")					\
+	X(UNDECIDED_UNSAID, "undecided-unsaid", 7,						\
+	  "test_engine_lease: test_who_may_run_on_with_who_went_is_waited_for",			\
+	  "members don't say that their gateway may forget an eviction, and another takes over by one copy")	\
 	X(FLUSH_UNPROVEN, "flush-unproven", 8, "level 5",					\
 	  "a flush succeeds though another gateway may have acknowledged what it is about")
 /* clang-format on */

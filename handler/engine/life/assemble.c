@@ -113,6 +113,8 @@ adopt(struct engine *engine, const struct assembly_verdict *verdict)
 	engine->assembly->recorded_found = roles_found_recorded(engine, newest);
 	engine->record.clean = false;
 	snprintf(engine->record.owner, sizeof(engine->record.owner), "%s", engine->options.owner);
+	engine->metadata->left_at_start =
+		newest->undecided_roles & geometry_lowest(engine->geometry.members);
 	engine->out = 0;
 	engine->missing = 0;
 	for (int i = 0; i < IRAID_MEMBERS_MAX; i++)
@@ -136,6 +138,7 @@ leave_vacant(struct engine *engine, int role, uint32_t distrusted)
 	};
 	if (engine->record.member_states[role] != MEMBER_IN_SYNC)
 		return;
+	engine->metadata->left_at_start |= ROLE(role);
 	engine->record.member_states[role] = MEMBER_MISSING;
 	if (!(distrusted & ROLE(role)))
 		place_track(engine, role, engine->record.member_uuids[role], MEMBER_OUT_OF_DATE,
@@ -232,6 +235,7 @@ place_members(struct engine *engine, const struct assembly_verdict *verdict)
 		}
 		engine->by_role[member->role] = member;
 		engine->record.member_states[member->role] = MEMBER_IN_SYNC;
+		engine->metadata->left_at_start &= ~ROLE(member->role);
 	}
 	assemble_forget_taken(engine);
 	for (int role = 0; role < engine->geometry.members; role++)
@@ -389,6 +393,21 @@ refuse_take_over(struct engine *engine, int proven, int there, int quorum)
 		 there == 2 ? " (of three members on level 5 one may be away)" : "");
 }
 
+/* The gateway before may count on it: it is in sync, or was when that had the epoch on record. */
+static bool
+is_counted_on(const struct engine *engine, const struct assembly_verdict *verdict,
+	      const struct member *member)
+{
+	const struct superblock *newest = &engine->members[verdict->newest].superblock;
+	const int role = verdict->role[member->slot];
+
+	if (verdict->standing[member->slot] == STANDING_IN_SYNC)
+		return true;
+	return role >= 0 && (newest->undecided_roles & ROLE(role)) &&
+	       member->presence == PRESENCE_EXAMINED &&
+	       memcmp(member->superblock.member_uuid, newest->member_uuids[role], 16) == 0;
+}
+
 /* The members from which the gateway before is proven gone meet every set with which it could run,
  * write and answer reads (docs/design/engine.md, Two gateways).
  */
@@ -405,11 +424,11 @@ lacks_quorum(struct engine *engine, const struct assembly_verdict *verdict)
 			  newest->block_bytes, newest->data_bytes) != 0)
 		return false;
 	for (int role = 0; role < newest->member_count; role++)
-		if (newest->member_states[role] != MEMBER_IN_SYNC)
+		if (newest->member_states[role] != MEMBER_IN_SYNC &&
+		    !(newest->undecided_roles & ROLE(role)))
 			out |= ROLE(role);
 	for_each_member(engine, member)
-		proven += verdict->standing[member->slot] == STANDING_IN_SYNC &&
-			  member->link == LINK_OPEN &&
+		proven += is_counted_on(engine, verdict, member) && member->link == LINK_OPEN &&
 			  (member->identity.taken || MUTANT(UNPROVEN_COUNTED));
 	quorum = geometry_quorum(&geometry, out);
 	if (proven >= quorum)
@@ -813,6 +832,8 @@ static void
 begin_running(struct engine *engine)
 {
 	name_predecessor(engine);
+	engine->metadata->left_at_start = 0;
+	metadata_decided(engine);
 	replay_free(engine);
 	engine->reason[0] = '\0';
 	life_enter(engine, PHASE_RUNNING);

@@ -194,7 +194,8 @@ stop_run(struct engine *engine)
 	} else if (engine->phase == PHASE_LAST_MAP && marks_idle(engine) &&
 		   (lost_io_idle(engine) || !awaits_table(engine))) {
 		begin_last_superblocks(engine);
-	} else if (engine->phase == PHASE_LAST_SUPERBLOCKS && metadata_idle(engine)) {
+	} else if (engine->phase == PHASE_LAST_SUPERBLOCKS && metadata_idle(engine) &&
+		   engine->record.undecided_roles == 0) {
 		release_sessions(engine);
 	} else if (engine->phase == PHASE_RELEASE && sessions_closed(engine)) {
 		finish_release(engine);

@@ -582,6 +582,7 @@ finish_eviction(struct member *member)
 	member->mute_sessions = 0;
 	member->retry_ms = engine->now_ms + member->backoff_ms;
 	engine->evicting--;
+	metadata_decided(engine);
 	engine->missing |= ROLE(member->role);
 	if (target_is_missing(engine) && !MUTANT(TARGET_DOUBT_ON_EVICTION))
 		intent_target_doubted(&engine->intent);

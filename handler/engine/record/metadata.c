@@ -8,6 +8,7 @@
 #include "engine/link/link.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <syslog.h>
 
@@ -134,13 +135,52 @@ send_superblock(struct member *member, struct superblock superblock,
 	member_io_submit(mio, done, member);
 }
 
+/* It is out on record, but if this gateway is started anew before it has the epoch in its memory it
+ * may run on with that one alone.  Another gateway, which has no such memory, is told so.
+ */
+static uint32_t
+undecided_roles(const struct engine *engine)
+{
+	uint32_t roles = engine->metadata->left_at_start;
+
+	if (!geometry_can_split_replaced(&engine->geometry) || MUTANT(UNDECIDED_UNSAID))
+		return 0;
+	for (int i = 0; i < engine->slots; i++) {
+		const struct member *member = &engine->members[i];
+
+		if (member->evicting && !member->leaving && member != engine->target)
+			roles |= ROLE(member->role);
+	}
+	return roles;
+}
+
+void
+metadata_decided(struct engine *engine)
+{
+	if (engine->record.undecided_roles & ~undecided_roles(engine))
+		metadata_commit(engine);
+}
+
+/* Where that is not certain nothing was stopped in order. */
+static struct superblock
+record_to_say(const struct engine *engine)
+{
+	struct superblock record = engine->record;
+
+	if (record.undecided_roles == 0)
+		return record;
+	record.clean = false;
+	snprintf(record.owner, sizeof(record.owner), "%s", engine->options.owner);
+	return record;
+}
+
 static void
 write_superblock(struct member *member)
 {
 	struct engine *engine = member->engine;
 
 	engine->metadata->epoch_written = engine->record.epoch;
-	send_superblock(member, engine->record, superblock_written);
+	send_superblock(member, record_to_say(engine), superblock_written);
 }
 
 /* Its own superblock comes with those of the others that say so, not before its marks are durable.
@@ -295,6 +335,7 @@ metadata_run(struct engine *engine)
 	if (engine->metadata->again > 0)
 		engine->metadata->again--;
 	note_write_counts(engine);
+	engine->record.undecided_roles = undecided_roles(engine);
 	if (recorded_roles(engine) != 0 || !MUTANT(RECORDED_AFTER_CRASH))
 		engine->record.recorded_roles = recorded_roles(engine);
 	engine->metadata->writing = engine->metadata->wanted;

@@ -35,6 +35,10 @@ struct metadata {
 	 * told.
 	 */
 	int former_untold;
+	/* Roles that were on record as in sync, or as undecided, and are out since this start: its
+	 * epoch is not remembered yet.
+	 */
+	uint32_t left_at_start;
 };
 
 /* returns the generation to wait for in metadata.durable */
@@ -42,6 +46,8 @@ uint64_t metadata_commit(struct engine *engine);
 void metadata_run(struct engine *engine);
 /* ... by all members that may stay */
 bool metadata_known(const struct engine *engine, uint64_t generation);
+/* This gateway has on record that somebody is out: other gateways are told so. */
+void metadata_decided(struct engine *engine);
 bool metadata_idle(const struct engine *engine); /* nothing unwritten, nothing under way */
 /* Of the member that is being filled. */
 bool metadata_target_heard(const struct engine *engine);

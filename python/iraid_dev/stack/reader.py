@@ -130,6 +130,7 @@ class Superblock:
     log_key: int  # 0: no record of the write log counts
     log_roles: int  # bits, of those that were missing
     log_proven: bool
+    undecided_roles: int  # bits, of those that are out
 
     def trusts(self, member_uuid: str) -> bool:
         return any(uuid_ == member_uuid and state == "in sync" for uuid_, state in zip(self.uuids, self.states))
@@ -243,6 +244,7 @@ def parse_superblock(block: bytes) -> Superblock:
         scrub_mismatches=struct.unpack_from("<Q", block, 240)[0],
         log_key=struct.unpack_from("<Q", block, 1712)[0],
         log_roles=struct.unpack_from("<I", block, 1720)[0], log_proven=bool(block[1724]),
+        undecided_roles=struct.unpack_from("<I", block, 1728)[0],
     )  # fmt: skip
 
 

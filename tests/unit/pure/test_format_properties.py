@@ -87,6 +87,7 @@ FIELDS = {
     "log_key": (1712, "Q"),
     "log_roles": (1720, "I"),
     "log_proven": (1724, "B"),
+    "undecided_roles": (1728, "I"),
 }
 SPARE_FIELDS = {
     "magic": (0, "8s"),
@@ -262,6 +263,7 @@ def superblocks(draw) -> dict:
         "scrub_mode": draw(st.integers(0, 2)),
         "scrub_running": draw(st.integers(0, 1)),
         "flushes_fail": draw(st.integers(0, 1)),
+        "undecided_roles": draw(st.integers(0, 2**32 - 1)),
         "scrub_mismatches": draw(u64),
         "owner": text(draw, 0),
         "area_count": len(areas),
@@ -329,6 +331,7 @@ SCALARS = [
     "log_key",
     "log_roles",
     "log_proven",
+    "undecided_roles",
 ]
 
 

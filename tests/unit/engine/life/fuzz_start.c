@@ -198,6 +198,7 @@ edit_field(struct superblock *superblock)
 		return;
 	case 10:
 		superblock->recorded_roles = (uint32_t)number(superblock->recorded_roles);
+		superblock->undecided_roles = (uint32_t)number(superblock->undecided_roles);
 		return;
 	case 11:
 		superblock->lost_empty = (uint32_t)number(superblock->lost_empty);

@@ -234,6 +234,138 @@ test_a_take_over_goes_by_who_was_in_sync(void **state)
 	finish(&rig);
 }
 
+/* --- who has gone, and may be started again --- */
+
+static bool
+is_said_faulty(struct rig *rig)
+{
+	return rig_superblock(rig, 0).member_states[1] == MEMBER_FAULTY;
+}
+
+static bool
+is_told_once_more(struct rig *rig)
+{
+	return rig_superblock(rig, 0).undecided_roles == 0;
+}
+
+/* The second copy goes; the first one says so, and the gateway dies before it has that on record. */
+static void
+die_undecided(struct rig *rig)
+{
+	rig->epochs_held = true;
+	fake_member_cut(&rig->members[1], false);
+	submit_everywhere(rig, REQUEST_WRITE, 512, 300);
+	wait_until(rig, is_said_faulty);
+	wait_ms(rig, 50);
+	rig_crash(rig);
+	rig->epochs_held = false;
+}
+
+static void
+check_other_waits_for_both(struct rig *rig)
+{
+	rig->epoch_recorded = 0;
+	take_over(rig, 1);
+	assert_true(rig_wait(rig, VOLUME_FAILED, 20000));
+	assert_non_null(strstr(rig_status(rig).reason, "from 1 of 2 members"));
+	rig->members[1].reachable = true;
+	assert_true(rig_wait(rig, VOLUME_ACTIVE, 20000));
+	finish(rig);
+}
+
+/* It goes on with the second copy alone, and what it acknowledges is nowhere else. */
+static void
+test_who_may_run_on_with_who_went_is_waited_for(void **state)
+{
+	struct rig rig;
+
+	(void)state;
+	start(&rig, 1, 2, 70);
+	die_undecided(&rig);
+	rig.members[0].reachable = false;
+	rig.members[1].reachable = true;
+	rig_start(&rig);
+	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 20000));
+	submit_everywhere(&rig, REQUEST_WRITE, 512, 300);
+	rig_drain(&rig);
+	rig_crash(&rig);
+	check_other_waits_for_both(&rig);
+}
+
+static void
+test_who_went_is_waited_for_also_by_who_goes_on_without_it(void **state)
+{
+	struct rig rig;
+
+	(void)state;
+	start(&rig, 1, 2, 71);
+	die_undecided(&rig);
+	check_other_waits_for_both(&rig);
+}
+
+/* Its own memory is as good as that of those who wait for it. */
+static void
+test_who_died_goes_on_without_who_went(void **state)
+{
+	struct rig rig;
+
+	(void)state;
+	start(&rig, 1, 2, 72);
+	die_undecided(&rig);
+	rig.members[1].reachable = false;
+	rig_start(&rig);
+	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 20000));
+	wait_until(&rig, is_told_once_more);
+	wait_ms(&rig, 50);
+	crash(&rig);
+	take_over(&rig, 1);
+	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 20000));
+	finish(&rig);
+}
+
+static void
+test_who_was_missed_at_a_start_is_waited_for(void **state)
+{
+	struct rig rig;
+	uint64_t meant;
+
+	(void)state;
+	start(&rig, 1, 2, 73);
+	rig_crash(&rig);
+	meant = rig.epoch_tried;
+	rig.members[1].reachable = false;
+	rig_start(&rig);
+	while (rig.epoch_tried == meant)
+		rig_step(&rig);
+	rig.epochs_held = true;
+	while (rig_superblock(&rig, 0).epoch < rig.epoch_tried)
+		rig_step(&rig);
+	wait_ms(&rig, 50);
+	rig_crash(&rig);
+	rig.epochs_held = false;
+	check_other_waits_for_both(&rig);
+}
+
+/* A gateway that stops then has not stopped in order: another one would need no take-over. */
+static void
+test_nothing_is_stopped_in_order_while_somebody_goes(void **state)
+{
+	struct rig rig;
+
+	(void)state;
+	start(&rig, 1, 2, 74);
+	rig.epochs_held = true;
+	rig.errors_allowed = true;
+	fake_member_cut(&rig.members[1], false);
+	submit_everywhere(&rig, REQUEST_WRITE, 512, 300);
+	wait_until(&rig, is_said_faulty);
+	rig_stop(&rig);
+	assert_int_equal(rig_superblock(&rig, 0).undecided_roles, 2);
+	assert_false(rig_superblock(&rig, 0).clean);
+	assert_string_equal(rig_superblock(&rig, 0).owner, rig.options.owner);
+	rig_free(&rig);
+}
+
 /* A spare, an old member or a copy of one says nothing of the volume. */
 static void
 test_only_of_members_in_sync_counts_who_had_them(void **state)
@@ -850,6 +982,11 @@ main(void)
 		cmocka_unit_test(test_a_member_on_which_others_may_read_does_not_count),
 		cmocka_unit_test(test_a_take_over_does_without_members_with_which_nobody_could_run),
 		cmocka_unit_test(test_a_take_over_goes_by_who_was_in_sync),
+		cmocka_unit_test(test_who_may_run_on_with_who_went_is_waited_for),
+		cmocka_unit_test(test_who_went_is_waited_for_also_by_who_goes_on_without_it),
+		cmocka_unit_test(test_who_died_goes_on_without_who_went),
+		cmocka_unit_test(test_who_was_missed_at_a_start_is_waited_for),
+		cmocka_unit_test(test_nothing_is_stopped_in_order_while_somebody_goes),
 		cmocka_unit_test(test_who_was_replaced_says_so),
 		cmocka_unit_test(test_who_was_replaced_says_so_twice),
 		cmocka_unit_test(test_too_few_for_a_take_over_take_nothing),
