@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import os
+import re
 import shutil
 import time
 from collections.abc import Callable, Iterator
@@ -259,6 +260,13 @@ def test_a_volume_on_standby_says_since_when_and_how_often_it_moved(shown: Calla
     with browser(shown(answers([away])).url) as opened:
         said = opened.wait_for_text("standby on this gateway for 2", "article")
         assert "4 changes in the last hour" in said
+
+
+def test_how_long_is_said_in_whole_seconds(shown: Callable[..., Any]) -> None:
+    since_ms = time.time_ns() // 1_000_000 - 90_400
+    with browser(shown(answers([volume(role="active", role_since_ms=since_ms)])).url) as opened:
+        said = opened.wait_for_text("active on this gateway", "article")
+        assert re.search(r"active on this gateway for \d min \d+ s( |$)", said, re.MULTILINE), said
 
 
 def test_names_are_text_and_never_markup(shown: Callable[..., Any]) -> None:

@@ -57,6 +57,7 @@ function duration(us) {
 }
 
 function long_time(seconds) {
+	seconds = Math.floor(seconds);
 	if (seconds < 60)
 		return seconds + " s";
 	if (seconds < 3600)
