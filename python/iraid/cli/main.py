@@ -33,6 +33,7 @@ from . import (
     import_volume,
     levels,
     members,
+    mistakes,
     monitor,
     progress,
     steps,
@@ -84,14 +85,14 @@ _FORCE_COST = (
 
 def main(arguments: list[str] | None = None) -> int:
     arguments = sys.argv[1:] if arguments is None else arguments
+    if arguments[:1] == ["help"]:
+        arguments = [*arguments[1:], "--help"]
     try:
         return cli.main(args=arguments, prog_name="iraid", standalone_mode=False) or 0
     except IraidError as error:
         return fail(error, "--json" in arguments)
     except click.UsageError as error:
-        path = error.ctx.command_path if error.ctx else "iraid"
-        fault = UsageFault(" ".join(error.format_message().split()).rstrip("."), f"see {path} --help")
-        return fail(fault, "--json" in arguments)
+        return fail(mistakes.fault_of(error), "--json" in arguments)
     except (click.Abort, KeyboardInterrupt):
         return fail(IraidError("interrupted: nothing more was done", kind="interrupted"), False)
     except BrokenPipeError:  # `iraid list | head`

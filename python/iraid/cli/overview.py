@@ -8,6 +8,7 @@ from iraid.control.errors import IraidError
 from iraid.lio import target
 from iraid.watch import verdict
 
+from . import mistakes
 from .report import Report
 
 # In the order in which a new user comes to need them.
@@ -61,7 +62,14 @@ SECTIONS: dict[str, dict[str, str]] = {
 
 
 class ByPurpose(click.Group):
-    """A group that lists its commands in SECTIONS."""
+    """A group that lists its commands in SECTIONS, and names them to who mistypes one."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
+            raise mistakes.unknown_command(args[0], self.list_commands(ctx))
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, _ctx: click.Context, formatter: click.HelpFormatter) -> None:
         width = max(len(name) for section in SECTIONS.values() for name in section)

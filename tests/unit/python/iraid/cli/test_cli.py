@@ -500,6 +500,29 @@ def test_wrong_usage_ends_with_2_and_asks_nothing_of_the_members(iraid, argument
     assert [method for method, _ in done.calls if method != "volume.status"] == []
 
 
+@pytest.mark.parametrize(
+    ("arguments", "remedy"),
+    [
+        (["advise"], "type iraid advise NAME; iraid list shows the names of volumes; see iraid advise --help"),
+        (["export", "v0"], "type iraid export --iqn IQN NAME; see iraid export --help"),
+        (["replace", "v0"], "type iraid replace NAME OLD NEW; see iraid replace --help"),
+        (["examin"], "did you mean iraid examine?  iraid --help lists all commands"),
+        (["frobnicate"], "iraid --help lists all commands"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_who_leaves_something_out_or_mistypes_it_is_shown_what_to_type(iraid, arguments, remedy):
+    done = iraid({}, *arguments)
+    assert (done.status, done.out, done.calls) == (2, "", [])
+    assert done.err.splitlines()[1] == f"  remedy: {remedy}", done.err
+
+
+@pytest.mark.parametrize(("arguments", "says"), [(["help"], "Make a volume"), (["help", "scrub"], "iraid scrub")])
+def test_help_is_a_command_to_who_looks_for_one(iraid, arguments, says):
+    done = iraid({}, *arguments)
+    assert done.status == 0 and says in done.out
+
+
 def test_alone_it_says_how_to_begin(iraid):
     done = iraid({"volume.list": {"volumes": []}})
     assert done.status == 0
