@@ -262,7 +262,8 @@ struct sim_request {
 	 * a long range of zeros, the last piece was cut, and what was seen of it last.
 	 */
 	uint64_t from_us;
-	bool waits; /* a part of it has to be cut yet */
+	uint64_t slow_us; /* time_slow_us() then */
+	bool waits;	  /* a part of it has to be cut yet */
 	uint32_t doubts, losses;
 	int pieces, pieces_ended;
 	/* Of a read: the floor when it was submitted; of a flush: of all sectors; of a write: its
@@ -450,6 +451,10 @@ struct sim {
 		int member;   /* or -1: the engine had no memory, each time it tried */
 	} spells[SPELLS_MAX]; /* the latest, a ring */
 	uint32_t spell_count;
+	/* for how long slow members have had something to answer, in all, when that was last looked
+	 * at; and until when they have, as they are slow
+	 */
+	uint64_t slow_us, slow_seen_us, slow_until_us;
 	uint64_t trouble_until_us[SIM_SLOTS_MAX];
 	/* until then more members may be silent than the level bears */
 	uint64_t excess_until_us;
@@ -763,6 +768,10 @@ void time_set_answers(struct sim *sim, int m, uint64_t least_us, uint64_t most_u
 void time_look_at_memory(struct sim *sim); /* the engine may have been refused some */
 /* For how long since then the engine had no memory, or, with "slow", some member was slow. */
 uint64_t time_held_up_us(struct sim *sim, uint64_t since_us, bool slow);
+void time_count_slow(struct sim *sim);	 /* what was asked in the last turn, up to now */
+void time_look_at_slow(struct sim *sim); /* a turn has ended */
+/* for how long, in all, the gateway's slow members had something to answer */
+uint64_t time_slow_us(const struct sim *sim);
 /* an answer of any member, at any time since then */
 uint64_t time_slowest_us(const struct sim *sim, uint64_t since_us);
 /* and watch it for as long as a request may take */

@@ -301,6 +301,7 @@ submit(struct sim *sim, enum request_op op, uint64_t sector, uint64_t count, boo
 	request->assembled = sim->running_seen;
 	request->most_active = 0;
 	request->from_us = time_awake_us(sim, request->former);
+	request->slow_us = time_slow_us(sim);
 	request->waits = true;
 	request->pieces = request->pieces_ended = 0;
 	request->memory_bytes = copies * count * PATTERN_SECTOR;

@@ -338,6 +338,7 @@ look_for_quorum(struct sim *sim)
 void
 sim_turn(struct sim *sim)
 {
+	time_count_slow(sim);
 	former_turn(sim);
 	sim->turn_missed = sim->schedule.now_us < sim->still_until_us;
 	if (!sim->turn_missed && sim->stood_from_us != 0) {
@@ -357,6 +358,7 @@ sim_turn(struct sim *sim)
 		sim_fail(sim, "the engine went to sleep although there was something to do");
 	time_look(sim, false);
 	time_look_at_memory(sim);
+	time_look_at_slow(sim);
 	sim->options.totals->memory_waits += engine_waits_for_memory(sim->engine);
 	if (sim->look)
 		sim_look(sim);

@@ -6,6 +6,12 @@
  * judged without them.  A member of the simulator may take somewhat longer over a command than an
  * adapter lets it; that is added.
  *
+ * A slow member is no such trouble: it answers, so it is waited for, by who asked it and by all who
+ * wait for rows, or for room in the write log, behind that one.  However many these are, only a
+ * request's own time ends that, which has both terms.  So time in which a slow member has something
+ * to answer does not count towards the shorter bound.  No other time is left out: while it has
+ * nothing to answer, nobody waits for it.
+ *
  * A fault that stays lasts until the next quiescence.  For longer than the bound nothing else
  * happens then but requests: what waits for the fault to end can't come in time.
  */
@@ -102,10 +108,12 @@ judge(struct sim *sim, const struct sim_request *request)
 	const uint64_t took_us = awake_us > since_us ? awake_us - since_us : 0;
 	/* And for memory whoever has to do without: it is tried each second. */
 	const uint64_t short_us = time_held_up_us(sim, sim->schedule.now_us - took_us, false);
-	const uint64_t borne_us = bound_us(sim, excess) + short_us,
+	const uint64_t slow_us = time_slow_us(sim) - request->slow_us;
+	const uint64_t borne_us = bound_us(sim, excess) + short_us + slow_us,
 		       longest_us = bound_us(sim, true);
 	const uint64_t most_us = borne_us < longest_us ? borne_us : longest_us;
-	struct sim_longest *longest = &sim->options.totals->longest[excess || short_us > 0];
+	struct sim_longest *longest =
+		&sim->options.totals->longest[excess || short_us + slow_us > 0];
 
 	if (took_us / 1000 > longest->took_ms)
 		*longest =
@@ -153,6 +161,7 @@ look_at(struct sim *sim, struct sim_request *request)
 	if (again || (int)seen->pieces > request->pieces) {
 		judge(sim, request);
 		request->from_us = time_awake_us(sim, request->former);
+		request->slow_us = time_slow_us(sim);
 	}
 	request->waits = waits;
 	request->pieces = (int)seen->pieces;
@@ -263,6 +272,56 @@ time_held_up_us(struct sim *sim, uint64_t since_us, bool slow)
 		told_us = until_us;
 	}
 	return held_up_us;
+}
+
+/* When whoever takes so long will have answered all that it was asked, a log-in too; 0: nothing.
+ * Who takes longer is silent, which the shorter bound knows.
+ */
+static uint64_t
+answered_by_us(const struct fake_member *session, uint64_t answer_us)
+{
+	const struct fake_member *device = session->device;
+	uint64_t by_us = 0;
+
+	if (session->opening && !device->hung && !device->cut_off)
+		by_us = session->session.at_us;
+	for (const struct fake_command *command = session->queue; command != NULL;
+	     command = command->next)
+		if (command->submit_us + answer_us > by_us)
+			by_us = command->submit_us + answer_us;
+	return by_us;
+}
+
+void
+time_count_slow(struct sim *sim)
+{
+	sim->slow_us = time_slow_us(sim);
+	sim->slow_seen_us = sim->schedule.now_us;
+	sim->slow_until_us = 0;
+}
+
+void
+time_look_at_slow(struct sim *sim)
+{
+	for (uint32_t i = oldest_spell(sim); i < sim->spell_count; i++) {
+		const struct spell *spell = &sim->spells[i % SPELLS_MAX];
+		uint64_t by_us;
+
+		if (spell->member < 0 || spell->until_us <= sim->schedule.now_us)
+			continue;
+		by_us = answered_by_us(sim_session(sim, spell->member), spell->answer_us);
+		if (by_us > sim->slow_until_us)
+			sim->slow_until_us = by_us;
+	}
+}
+
+uint64_t
+time_slow_us(const struct sim *sim)
+{
+	const uint64_t until_us = sim->slow_until_us < sim->schedule.now_us ? sim->slow_until_us
+									    : sim->schedule.now_us;
+
+	return sim->slow_us + (until_us > sim->slow_seen_us ? until_us - sim->slow_seen_us : 0);
 }
 
 uint64_t
