@@ -472,7 +472,8 @@ struct sim {
 	struct event epoch_landing; /* scheduled while the gateway writes one */
 	enum epoch_kind epoch_kind;
 	uint64_t epoch_asked;
-	int epoch_error; /* what that ends with */
+	int epoch_error;    /* what that ends with */
+	uint64_t epochs_us; /* what writing them takes, of all since it was started */
 	uint64_t started_us;
 	uint64_t turn_us; /* when its turn began */
 	bool key_met;	  /* it failed, for a member had a dead gateway's reservation */

@@ -1400,6 +1400,16 @@ map_is_withheld(const struct sim *sim)
 /* of each member, one after the other, before and after who is missing is waited for */
 #define START_ANSWERS 20
 
+/* What a start has to do takes so long by itself: its members' answers, and the epochs that it
+ * records on the gateway before and after the members have them.  None of that is done while it
+ * waits for who is missing.
+ */
+static uint64_t
+start_steps_us(const struct sim *sim)
+{
+	return START_ANSWERS * time_slowest_us(sim, sim->started_us) + sim->epochs_us;
+}
+
 /* Those that are missing could have gone on without all others (but one, whose place may have
  * changed hands): to be asked about that, a device that says nothing yet may cost a start more than
  * its requests have.
@@ -1409,7 +1419,6 @@ half_is_awaited(const struct sim *sim)
 {
 	const struct engine_options *options = &sim->engine_options;
 	const uint32_t missing = roles_away(sim);
-	const uint64_t slowest_us = time_slowest_us(sim, sim->started_us);
 	/* it is asked about when there are enough */
 	const uint64_t lacking_us =
 		sim->excess_until_us > sim->started_us ? sim->excess_until_us - sim->started_us : 0;
@@ -1422,16 +1431,15 @@ half_is_awaited(const struct sim *sim)
 				       geometry_lowest(sim->count) & ~(missing | 1u << role));
 	return silent && missing != 0 && half &&
 	       options->assembly_wait_ms + 2ull * options->give_up_ms +
-			       (lacking_us + START_ANSWERS * slowest_us) / 1000 >=
+			       (lacking_us + start_steps_us(sim)) / 1000 >=
 		       options->assembly_limit_ms;
 }
 
-/* One of its members answers so slowly. */
+/* That alone. */
 static bool
 start_is_slow(const struct sim *sim)
 {
-	return START_ANSWERS * time_slowest_us(sim, sim->started_us) / 1000 >=
-	       sim->engine_options.assembly_limit_ms;
+	return start_steps_us(sim) / 1000 >= sim->engine_options.assembly_limit_ms;
 }
 
 /* Another gateway kept this start from members, or did until a moment ago. */

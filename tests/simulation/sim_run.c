@@ -286,6 +286,7 @@ record_epoch(void *owner, enum epoch_kind kind, uint64_t epoch)
 {
 	static const uint64_t longest_us[] = { 0, 0, 20000, 500000 };
 	struct sim *sim = owner;
+	uint64_t takes_us;
 
 	if (former_speaks(sim)) {
 		former_records(sim, kind, epoch);
@@ -309,10 +310,9 @@ record_epoch(void *owner, enum epoch_kind kind, uint64_t epoch)
 	sim->epoch_asked = epoch;
 	sim->epoch_error = is_epoch_refused(sim, kind) ? -EIO : 0;
 	sim->epoch_landing.fire = epoch_landed;
-	schedule_add(&sim->schedule, &sim->epoch_landing,
-		     sim->schedule.now_us +
-			     random_between(&sim->random, 0,
-					    longest_us[fake_random(&sim->random) % 4]));
+	takes_us = random_between(&sim->random, 0, longest_us[fake_random(&sim->random) % 4]);
+	sim->epochs_us += takes_us;
+	schedule_add(&sim->schedule, &sim->epoch_landing, sim->schedule.now_us + takes_us);
 }
 
 /* --- time --- */
@@ -557,6 +557,7 @@ start_engine(struct sim *sim, const struct engine_options *options)
 	sim->running_seen = false;
 	sim->key_met = false;
 	sim->struck_assembling = false;
+	sim->epochs_us = 0;
 	sim->started_us = sim->schedule.now_us;
 	sim_trace(sim, "gateway %s starts", options->owner);
 	engine_memory_begin();
