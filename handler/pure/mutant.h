@@ -1284,6 +1284,9 @@
 	X(UNDECIDED_UNSAID, "undecided-unsaid", 7,						\
 	  "test_engine_lease: test_who_may_run_on_with_who_went_is_waited_for",			\
 	  "members don't say that their gateway may forget an eviction, and another takes over by one copy")	\
+	X(GIVEN_BACK_IN_PART, "given-back-in-part", 7,						\
+	  "test_engine_lease: test_who_did_not_stop_it_starts_no_half",				\
+	  "a gateway starts a half of what another one stopped, and may have started since")	\
 	X(FLUSH_UNPROVEN, "flush-unproven", 8, "level 5",					\
 	  "a flush succeeds though another gateway may have acknowledged what it is about")
 /* clang-format on */

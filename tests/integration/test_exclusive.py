@@ -230,3 +230,35 @@ def test_status_of_a_refused_volume_says_who_has_it(gateway: Gateway, other: Gat
         with pytest.raises(RpcError) as unknown:
             call(other.socket, "volume.status", name="v1")
         assert unknown.value.kind == "not_found"
+
+
+def test_a_half_is_started_by_who_stopped_the_volume_alone(
+    gateway: Gateway, make_gateway: Callable[[], Gateway], make_farm: Callable[..., TargetFarm]
+) -> None:
+    """It may have started the other half since, which nobody can tell who does not reach that."""
+    farm = make_farm(2)
+    gateway.create("v0", farm.members(), 1, "64K", "--give-up", "2")
+    gateway.must("wait", "v0")
+    gateway.must("stop", "v0")
+    second = make_gateway()
+    shutil.copytree(gateway.config, second.config, dirs_exist_ok=True)
+    second.configure("v0", initiator="iqn.2026-01.org.iraid:other:v0")
+    second.start()
+    farm.kill(0)
+    fresh = random.Random(9).randbytes(MIB)
+    with gateway.serve("v0") as volume:
+        volume.connect().pwrite(fresh, 0, nbd.CMD_FLAG_FUA)
+        volume.kill()
+    gateway.stop()
+    farm.kill(1)
+    farm.restart(0)
+    for how in ([], ["--take-over"]):
+        ran = second.iraid("start", "v0", *how, "--timeout", REFUSED_SECONDS)
+        assert ran.status == 1 and "1 of 2 in sync do, 2 are needed" in ran.err and "--force" in ran.err, ran
+    second.must("stop", "v0")
+    farm.restart(1)
+    second.must("start", "v0", "--take-over")
+    second.must("wait", "v0")
+    second.must("stop", "v0")
+    second.stop()
+    assert VolumeReader([farm.backing(number) for number in range(len(farm))]).content()[:MIB] == fresh

@@ -119,6 +119,7 @@ format(struct rig *rig, uint64_t member_bytes, uint32_t region_rows)
 				 map + block * LAYOUT_MAP_BLOCK_BYTES);
 	for (int i = 0; i < rig->count; i++)
 		format_member(rig, i, &shared, map);
+	rig->epoch_recorded = shared.epoch; /* as who creates a volume does */
 }
 
 static void

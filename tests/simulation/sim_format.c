@@ -228,6 +228,7 @@ format_media(struct sim *sim)
 	sim->region_rows = shared.region_rows;
 	sim->sectors = geometry_volume_bytes(&sim->geometry) / PATTERN_SECTOR;
 	sim->sectors_formatted = sim->sectors;
+	sim->epoch_recorded = shared.epoch; /* as who creates a volume does */
 	draw_most(sim);
 	memcpy(shared.volume_uuid, sim->engine_options.volume_uuid, 16);
 	for (int i = 0; i < sim->count; i++) {

@@ -13,6 +13,7 @@
 #include <unistd.h>
 #include <uuid/uuid.h>
 
+#include "adapters/config/epoch_file.h"
 #include "adapters/config/search.h"
 #include "adapters/base/log.h"
 #include "device.h"
@@ -347,6 +348,20 @@ write_devices(struct creation *creation, struct fault *fault)
 	return false;
 }
 
+/* Who makes a volume knows of it, and may start it with fewer members than another gateway needs.
+ * Where that can't be recorded it needs as many.
+ */
+static void
+remember(const struct creation *creation)
+{
+	struct epoch_file *file = epoch_file_create(creation->config.uuid);
+
+	if (file == NULL)
+		return;
+	(void)epoch_file_raise(file, &(struct epochs_kept){ .given = creation->common.epoch });
+	epoch_file_free(file);
+}
+
 static bool
 make_volume(struct creation *creation, struct fault *fault)
 {
@@ -364,6 +379,7 @@ make_volume(struct creation *creation, struct fault *fault)
 		members_wipe(creation->devices, creation->device_count);
 		return rpc_fail_file(fault, code);
 	}
+	remember(creation);
 	return true;
 }
 

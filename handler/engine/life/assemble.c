@@ -382,10 +382,30 @@ takes_over(struct engine *engine, const struct assembly_verdict *verdict)
 	return taken && any_reservation(engine, verdict);
 }
 
+/* Who stopped it in order may have started it again since, with members that this gateway does not
+ * reach, and has it in its memory.  This one has not.
+ */
+static bool
+may_run_elsewhere(const struct engine *engine, const struct assembly_verdict *verdict)
+{
+	const struct superblock *newest = &engine->members[verdict->newest].superblock;
+
+	return newest->owner[0] == '\0' && newest->epoch > engine->options.epoch_seen &&
+	       !MUTANT(GIVEN_BACK_IN_PART);
+}
+
 static void
-refuse_take_over(struct engine *engine, int proven, int there, int quorum)
+refuse_start(struct engine *engine, bool taken, int proven, int there, int quorum)
 {
 	engine->assembly->refused = true;
+	if (!taken) {
+		snprintf(engine->reason, sizeof(engine->reason),
+			 "another gateway stopped this volume, and may have started it since with "
+			 "members that do not answer: %d of %d in sync do, %d are needed; bring "
+			 "them back, or --force if no other gateway has it",
+			 proven, there, quorum);
+		return;
+	}
 	snprintf(engine->reason, sizeof(engine->reason),
 		 "the gateway before is gone for certain from %d of %d members in sync, and may go "
 		 "on with the rest: %d are needed%s; bring them back, or --force if it is dead",
@@ -408,11 +428,12 @@ is_counted_on(const struct engine *engine, const struct assembly_verdict *verdic
 	       memcmp(member->superblock.member_uuid, newest->member_uuids[role], 16) == 0;
 }
 
-/* The members from which the gateway before is proven gone meet every set with which it could run,
- * write and answer reads (docs/design/engine.md, Two gateways).
+/* The members from which the gateway before is proven gone, if this is a take-over, or else those
+ * that answer, meet every set with which it could run, write and answer reads
+ * (docs/design/engine.md, Two gateways).
  */
 static bool
-lacks_quorum(struct engine *engine, const struct assembly_verdict *verdict)
+lacks_quorum(struct engine *engine, const struct assembly_verdict *verdict, bool taken)
 {
 	const struct superblock *newest = &engine->members[verdict->newest].superblock;
 	struct geometry geometry;
@@ -429,11 +450,11 @@ lacks_quorum(struct engine *engine, const struct assembly_verdict *verdict)
 			out |= ROLE(role);
 	for_each_member(engine, member)
 		proven += is_counted_on(engine, verdict, member) && member->link == LINK_OPEN &&
-			  (member->identity.taken || MUTANT(UNPROVEN_COUNTED));
+			  (!taken || member->identity.taken || MUTANT(UNPROVEN_COUNTED));
 	quorum = geometry_quorum(&geometry, out);
 	if (proven >= quorum)
 		return false;
-	refuse_take_over(engine, proven, geometry.members - __builtin_popcount(out), quorum);
+	refuse_start(engine, taken, proven, geometry.members - __builtin_popcount(out), quorum);
 	return true;
 }
 
@@ -462,7 +483,7 @@ begin_start(struct engine *engine, const struct assembly_verdict *verdict)
 
 	if (owned_by_another(engine, verdict) && !MUTANT(OWNER_IGNORED))
 		return;
-	if (taken && lacks_quorum(engine, verdict))
+	if ((taken || may_run_elsewhere(engine, verdict)) && lacks_quorum(engine, verdict, taken))
 		return;
 	await_lease(engine, taken);
 	engine->assembly->resumed =

@@ -530,11 +530,48 @@ test_a_volume_given_back_needs_no_proof(void **state)
 	struct rig rig;
 
 	(void)state;
-	start(&rig, 1, 2, 23);
+	start(&rig, 5, 4, 23);
 	rig_stop(&rig);
 	rig.epoch_recorded = 0;
-	take_over(&rig, 1);
+	take_over(&rig, 7);
 	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 5000));
+	finish(&rig);
+}
+
+/* Who stopped it starts it again, with the second copy, and the other gateway meets the first. */
+static void
+test_who_did_not_stop_it_starts_no_half(void **state)
+{
+	struct rig rig;
+
+	(void)state;
+	start(&rig, 1, 2, 75);
+	rig_stop(&rig);
+	rig.members[0].reachable = false;
+	rig_start(&rig);
+	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 20000));
+	submit_everywhere(&rig, REQUEST_WRITE, 512, 300);
+	rig_drain(&rig);
+	crash(&rig);
+	take_over(&rig, 1);
+	assert_true(rig_wait(&rig, VOLUME_FAILED, 20000));
+	assert_non_null(strstr(rig_status(&rig).reason, "1 of 2 in sync do, 2 are needed"));
+	rig.members[1].reachable = true;
+	assert_true(rig_wait(&rig, VOLUME_ACTIVE, 20000));
+	finish(&rig);
+}
+
+static void
+test_who_stopped_it_starts_a_half(void **state)
+{
+	struct rig rig;
+
+	(void)state;
+	start(&rig, 1, 2, 76);
+	rig_stop(&rig);
+	rig.members[1].reachable = false;
+	rig_start(&rig);
+	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 20000));
 	finish(&rig);
 }
 
@@ -982,6 +1019,8 @@ main(void)
 		cmocka_unit_test(test_a_member_on_which_others_may_read_does_not_count),
 		cmocka_unit_test(test_a_take_over_does_without_members_with_which_nobody_could_run),
 		cmocka_unit_test(test_a_take_over_goes_by_who_was_in_sync),
+		cmocka_unit_test(test_who_did_not_stop_it_starts_no_half),
+		cmocka_unit_test(test_who_stopped_it_starts_a_half),
 		cmocka_unit_test(test_who_may_run_on_with_who_went_is_waited_for),
 		cmocka_unit_test(test_who_went_is_waited_for_also_by_who_goes_on_without_it),
 		cmocka_unit_test(test_who_died_goes_on_without_who_went),
