@@ -410,7 +410,11 @@ struct sim {
 	struct disk snapshot;	  /* of FAULT_ROLLBACK */
 	int snapshot_of;	  /* device; -1: none */
 	int went_back;		  /* the device that did so last; -1: none */
-	struct rot {		  /* a falsified block: a scrub finds it */
+	/* Devices, until all are well: they could be started alone, and know nothing of what was
+	 * started by force without them.
+	 */
+	uint32_t left_by_force;
+	struct rot { /* a falsified block: a scrub finds it */
 		uint64_t row;
 		int position;
 		uint64_t column;	  /* in bytes */
@@ -600,6 +604,7 @@ void former_turn(struct sim *sim);
 uint64_t former_due_us(const struct sim *sim);
 uint64_t former_stood_us(const struct sim *sim);
 void former_end(struct sim *sim);	   /* it is fenced, or dies, or is stopped */
+void former_succeeded(struct sim *sim);	   /* it has died, the other one is started */
 void former_kill(struct sim *sim);	   /* it dies */
 void former_sees_running(struct sim *sim); /* the other one runs */
 void former_submits(struct sim *sim, struct sim_request *request); /* a write */
@@ -692,6 +697,8 @@ void fault_strike_briefly(struct sim *sim, enum fault_kind kind, int m, uint64_t
 void fault_crash(struct sim *sim, uint64_t *random);	   /* the one that was armed */
 void fault_resume_load(struct sim *sim, uint64_t *random); /* after silence, perhaps */
 bool fault_troubled(const struct sim *sim);		   /* somebody is in trouble */
+/* a device went back in time, and alone it would be taken for the volume */
+bool fault_only_others_know(const struct sim *sim);
 void fault_trouble(struct sim *sim, int m, uint64_t lasts_us);
 void fault_update_excess(struct sim *sim);
 void fault_end_conflicts(struct sim *sim);

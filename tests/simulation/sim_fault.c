@@ -196,8 +196,8 @@ fault_trouble(struct sim *sim, int m, uint64_t lasts_us)
 /* A device went back to its snapshot, and could be started alone: only the others know that it is
  * older, and none of them has said so yet.
  */
-static bool
-only_others_know(const struct sim *sim)
+bool
+fault_only_others_know(const struct sim *sim)
 {
 	const int m = sim->went_back;
 	struct superblock now;
@@ -218,7 +218,7 @@ draw_member(struct sim *sim, uint64_t *random)
 	int count = 0;
 	int troubled = 0;
 
-	if (only_others_know(sim))
+	if (fault_only_others_know(sim))
 		return sim->went_back;
 	for (int role = 0; role < sim->count; role++)
 		troubled += sim->holder[role] < 0 || in_trouble(sim, sim->holder[role]);
@@ -830,7 +830,7 @@ fault_strike_briefly(struct sim *sim, enum fault_kind kind, int m, uint64_t last
 {
 	struct fake_member *member = &sim->members[m];
 
-	if (m != sim->went_back && only_others_know(sim))
+	if (m != sim->went_back && fault_only_others_know(sim))
 		return;
 	sim->options.totals->faults[kind]++;
 	if (takes_reservation(kind))

@@ -158,6 +158,8 @@ members_are_found(struct scene *scene, uint64_t *random, const int devices[])
 			continue;
 		if (random_once_in(random, 2))
 			disk_wipe(&sim->members[devices[role]].disk);
+		else
+			sim->left_by_force |= 1u << devices[role];
 		sim->members[devices[role]].reachable = true;
 	}
 }

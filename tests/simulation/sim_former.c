@@ -533,6 +533,19 @@ former_sees_running(struct sim *sim)
 	former->lost = true;
 }
 
+/* The gateway has died, and the other one is started. */
+void
+former_succeeded(struct sim *sim)
+{
+	const uint64_t epoch = sim->epoch_elsewhere;
+
+	sim_trace(sim, "the other gateway is started");
+	sim->epoch_elsewhere = sim->epoch_recorded;
+	sim->epoch_recorded = epoch;
+	sim->side = !sim->side;
+	sim_take_over(sim, true);
+}
+
 /* Its engine, its requests and its sessions are the former's from now on. */
 static void
 become_former(struct sim *sim)
@@ -603,11 +616,13 @@ draw_reached(const struct sim *sim, uint64_t *random)
 	return reached;
 }
 
-/* Each of the two reaches members that the other one does not. */
+/* Each of the two reaches members that the other one does not.  What --force was given for the other
+ * one does not know: it would take who was left behind for the volume.
+ */
 static void
 draw_halves(struct sim *sim, uint64_t lasts_us, uint64_t *random)
 {
-	const uint32_t reached = draw_reached(sim, random);
+	const uint32_t reached = draw_reached(sim, random) & ~sim->left_by_force;
 
 	sim->former.others_heal_us = now(sim) + lasts_us;
 	for (int m = 0; m < sim->slots; m++) {

@@ -3,6 +3,8 @@
  *	halves		some members go, or come, while it runs or assembles; it dies at a step of that, and is started with whom it
  *			finds then.  After some rounds all are there again
  *
+ * Of two gateways the other one may be started: it knows nothing but what members say.
+ *
  * What one assembly left on record with some members, the next must weigh without having seen it:
  * who was sent away while whom it meets was away, which half was written to.  An ordinary crash has
  * one member away at most.
@@ -195,6 +197,16 @@ draw_epoch_pause(uint64_t *random)
 	return random_once_in(random, 2) ? draw_pause(random) : LONG_US;
 }
 
+static void
+start(struct sim *sim, uint64_t *random)
+{
+	if (sim_can(sim, ABILITY_TWO_GATEWAYS) && sim->left_by_force == 0 &&
+	    random_once_in(random, 3))
+		former_succeeded(sim);
+	else
+		sim_start(sim);
+}
+
 /* It dies, finds others, and so on. */
 static void
 live_on(struct sim *sim, uint64_t *random, uint64_t rounds)
@@ -210,7 +222,7 @@ live_on(struct sim *sim, uint64_t *random, uint64_t rounds)
 			sim->no_epoch_until_us =
 				now(sim) +
 				(random_once_in(random, 3) ? draw_epoch_pause(random) : 0);
-		sim_start(sim);
+		start(sim, random);
 		if (rounds > 0)
 			run_a_while(sim, random);
 	}
@@ -220,7 +232,7 @@ live_on(struct sim *sim, uint64_t *random, uint64_t rounds)
 static bool
 begin(struct sim *sim)
 {
-	if (sim->geometry.redundancy == 0)
+	if (sim->geometry.redundancy == 0 || fault_only_others_know(sim))
 		return false;
 	former_kill(sim);
 	sim_trace(sim, "FAULT %s", fault_names[FAULT_HALVES]);
@@ -242,6 +254,7 @@ halves_strike(struct sim *sim, uint64_t *random)
 void
 halves_crash(struct sim *sim, uint64_t *random)
 {
-	begin(sim);
-	live_on(sim, random, random_between(random, 2, 3));
+	const uint64_t rounds = random_between(random, 2, 3);
+
+	live_on(sim, random, begin(sim) ? rounds : 1); /* all are there after the last one */
 }

@@ -896,6 +896,7 @@ quiesce(struct sim *sim, bool whole)
 	sim_await(sim, sim_is_drained, "requests are not completed");
 	sim_advance(sim, sim->schedule.now_us + 7000000);
 	sim_await(sim, is_up, "the volume does not stay up");
+	sim->left_by_force = 0;
 	if (whole && sim->engine_options.resync_rows_max > 0 && sim->geometry.redundancy > 0)
 		recover(sim);
 	if (sim->engine_options.resync_rows_max > 0 && sim->geometry.redundancy > 0) {
