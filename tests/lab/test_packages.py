@@ -17,6 +17,8 @@ from pathlib import Path
 import pytest
 from docs import shown
 
+from iraid_dev.lab.clean_debian import suite_or_own
+
 ROOT = Path(__file__).resolve().parents[2]
 GUEST = Path(__file__).with_name("guest")
 QUICK_START = "docs/operating/quick-start.md"
@@ -136,6 +138,15 @@ def test_lintian_has_no_complaint(packages):
         timeout=600,
     )
     assert (done.returncode, done.stdout) == (0, ""), done.stdout + done.stderr
+
+
+def test_versions_say_which_release_the_packages_are_for(packages):
+    """The later release's are newer, also those with the same dependencies: an upgrade of Debian replaces them all."""
+    suite = suite_or_own(os.environ.get("IRAID_SUITE"))
+    (changes,) = packages.folder.glob("iraid_*.changes")
+    assert f"\nDistribution: {suite}\n" in changes.read_text()
+    (number,) = {packages.field(name, "Version").rpartition("~")[2] for name in NAMES}
+    assert number == {"bookworm": "deb12u1", "trixie": "deb13u1"}[suite]
 
 
 def test_no_file_is_in_two_packages(packages):
