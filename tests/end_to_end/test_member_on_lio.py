@@ -179,6 +179,26 @@ def test_members_in_use_are_looked_at_all_the_same(memory_folder: Path, gateways
 
 
 @pytest.mark.timeout(240)
+def test_a_member_in_use_has_the_size_that_it_was_given_since(memory_folder: Path, gateways) -> None:
+    """examine says what `iraid grow` would find; check mode of the Ansible role asks it."""
+    from iraid_dev.stack.lio_targets import GrowingTargets
+
+    one, _ = gateways
+    with GrowingTargets(memory_folder / "enlarged", 3, 64 << 20) as targets:
+        one.must("create", "v0", "--level", "5", *targets.members())
+        before = one.status("v0")
+        for number, size_bytes in enumerate((96 << 20, 80 << 20, 64 << 20)):
+            targets.grow(number, size_bytes)
+        seen = one.must("examine", *targets.members(), "--json").json["members"]
+        assert [member["device"]["size_bytes"] for member in seen] == [96 << 20, 80 << 20, 64 << 20]
+        now = one.status("v0")
+        assert now["size_bytes"] == before["size_bytes"] and now["state"] == "active"
+        targets.grow(2, 80 << 20)
+        one.must("grow", "v0")
+        assert one.status("v0")["size_bytes"] > before["size_bytes"]
+
+
+@pytest.mark.timeout(240)
 def test_what_a_dead_gateway_left_reserved_is_its_own_again(memory_folder: Path, gateways) -> None:
     """It could not give it back, and LIO lets nobody read, clear or wipe it who has another ISID."""
     from iraid_dev.stack.lio_targets import LioTargets

@@ -101,10 +101,12 @@ rpc_device_open(struct member_work *member, const uint8_t *left_by,
 	return false;
 }
 
-/* By the session of the volume that has it. */
+/* By the session of the volume that has it.  What the session knows of the device is not asked of it
+ * again but for the size, which may have changed since.
+ */
 static bool
-peek_superblock(struct volume_host *host, const struct device_address *address,
-		struct superblock_copies *out)
+peek_device(struct volume_host *host, const struct device_address *address,
+	    struct scsi_device *found, struct superblock_copies *out)
 {
 	static const uint64_t offsets[2] = { LAYOUT_SUPERBLOCK_A_OFFSET,
 					     LAYOUT_SUPERBLOCK_B_OFFSET };
@@ -119,6 +121,12 @@ peek_superblock(struct volume_host *host, const struct device_address *address,
 				LAYOUT_SUPERBLOCK_BYTES, &ignored) != 0)
 			return false;
 	member_decode_superblock(out);
+	if (found->taken && out->chosen == SUPERBLOCK_OK) {
+		if (volume_measure(host, holder, address, &found->capacity_bytes, &ignored) != 0)
+			found->capacity_bytes = out->superblock.member_bytes;
+		found->block_bytes = out->superblock.block_bytes;
+		found->writable = found->write_cache = true;
+	}
 	return true;
 }
 
@@ -131,14 +139,8 @@ rpc_device_superblock(struct volume_host *host, const struct device_address *add
 		return true;
 	if (fault->code != FAULT_IN_USE)
 		return false;
-	if (!peek_superblock(host, address, out))
-		return read_superblock(session, found, out, fault);
-	if (found->taken && out->chosen == SUPERBLOCK_OK) {
-		found->capacity_bytes = out->superblock.member_bytes;
-		found->block_bytes = out->superblock.block_bytes;
-		found->writable = found->write_cache = true;
-	}
-	return true;
+	return peek_device(host, address, found, out) ||
+	       read_superblock(session, found, out, fault);
 }
 
 void

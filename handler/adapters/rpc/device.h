@@ -31,7 +31,7 @@ bool rpc_device_free(const struct member_work *device, const struct volume_confi
 void rpc_device_reclaim(struct member_work *device, const uint8_t volume_uuid[16]);
 
 /* Both copies, by this session; or, where a volume that runs here has reserved the LUN, by that's.
- * Then *found gets size and block size from them, should the LUN not tell.
+ * Then *found gets the size that the LUN has now in the same way, should it not tell this session.
  */
 bool rpc_device_superblock(struct volume_host *host, const struct device_address *address,
 			   struct admin_session *session, struct scsi_device *found,

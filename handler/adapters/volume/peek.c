@@ -1,4 +1,4 @@
-/* volume/peek.c - see peek.h.  The engine knows nothing of it: the read goes to the backend, which
+/* volume/peek.c - see peek.h.  The engine knows nothing of it: the command goes to the backend, which
  * ends it in any case, with its session at the latest.
  */
 #include <errno.h>
@@ -11,8 +11,7 @@
 struct peek {
 	const struct device_address *device;
 	struct hosted *hosted;
-	struct backend_io io;
-	struct iovec iov;
+	struct backend_io io; /* done and owner: ask()'s */
 	bool done;
 };
 
@@ -44,39 +43,59 @@ begin_peek(struct hosted *hosted, void *argument, struct fault *fault)
 	return fault_errno(fault, -ENOENT, "it is no device of the volume");
 }
 
-int
-volume_peek(struct volume_host *host, const char *name, const struct device_address *device,
-	    uint64_t offset_bytes, void *buffer, uint32_t length, struct fault *fault)
+static int
+ask(struct volume_host *host, const char *name, struct peek *peek, const char *what,
+    struct fault *fault)
 {
 	struct hosted *hosted = volume_pin(host, name);
-	struct peek peek = {
-		.device = device,
-		.hosted = hosted,
-		.iov = { .iov_base = buffer, .iov_len = length },
-	};
 	int result;
 
 	if (!hosted)
 		return fault_errno(fault, -ENOTCONN, "volume \"%s\" is not running here", name);
-	peek.io = (struct backend_io){
-		.op = BACKEND_READ,
-		.offset_bytes = offset_bytes,
-		.length_bytes = length,
-		.iov = &peek.iov,
-		.iov_count = 1,
-		.done = peeked,
-		.owner = &peek,
-	};
-	result = volume_call_hosted(host, name, begin_peek, &peek, fault);
+	peek->hosted = hosted;
+	peek->io.done = peeked;
+	peek->io.owner = peek;
+	result = volume_call_hosted(host, name, begin_peek, peek, fault);
 	if (result == 0) {
 		pthread_mutex_lock(&hosted->lock);
-		while (!peek.done)
+		while (!peek->done)
 			pthread_cond_wait(&hosted->changed, &hosted->lock);
 		pthread_mutex_unlock(&hosted->lock);
-		result = peek.io.result;
+		result = peek->io.result;
 		if (result != 0)
-			fault_errno(fault, result, "it can't be read: %s", strerror(-result));
+			fault_errno(fault, result, "%s can't be read: %s", what, strerror(-result));
 	}
 	volume_unpin(hosted);
+	return result;
+}
+
+int
+volume_peek(struct volume_host *host, const char *name, const struct device_address *device,
+	    uint64_t offset_bytes, void *buffer, uint32_t length, struct fault *fault)
+{
+	struct iovec iov = { .iov_base = buffer, .iov_len = length };
+	struct peek read = {
+		.device = device,
+		.io = {
+			.op = BACKEND_READ,
+			.offset_bytes = offset_bytes,
+			.length_bytes = length,
+			.iov = &iov,
+			.iov_count = 1,
+		},
+	};
+
+	return ask(host, name, &read, "it", fault);
+}
+
+int
+volume_measure(struct volume_host *host, const char *name, const struct device_address *device,
+	       uint64_t *capacity_bytes, struct fault *fault)
+{
+	struct peek measure = { .device = device, .io = { .op = BACKEND_MEASURE } };
+	int result = ask(host, name, &measure, "its size", fault);
+
+	if (result == 0)
+		*capacity_bytes = measure.io.capacity_bytes;
 	return result;
 }
