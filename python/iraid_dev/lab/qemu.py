@@ -24,7 +24,7 @@ def _say(text: str) -> None:
     print(f"lab: {text}", file=sys.stderr, flush=True)
 
 
-def _kernels() -> list[Path]:
+def debian_kernels() -> list[Path]:
     """Debian's kernels with modules, newest last."""
     found = [
         path
@@ -35,7 +35,7 @@ def _kernels() -> list[Path]:
 
 
 def _install_packages() -> None:
-    if _kernels() and shutil.which("qemu-system-x86_64") and shutil.which("busybox"):
+    if debian_kernels() and shutil.which("qemu-system-x86_64") and shutil.which("busybox"):
         return
     if os.geteuid() != 0:
         raise LabError(
@@ -75,7 +75,7 @@ class Qemu:
     def check(self, options: Options) -> None:
         _install_packages()
         self._venv = _install_virtme()
-        self._kernel = _kernels()[-1]
+        self._kernel = debian_kernels()[-1]
         self._kvm = self._kvm_boots()
         if not self._kvm:
             _say("no KVM that boots here: software emulation, several times slower")
