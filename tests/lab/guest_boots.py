@@ -499,7 +499,10 @@ def use_tools(gateway: Gateway, image: GuestImage) -> list[Tool]:
     third_done, going = r"\([3-9]\d\.\d\d/100%\)", r"iops current [1-9]\d*"
     for kill in (False, True):
         if kill:  # so that what is on the LUN already is not what is looked for
-            qemu_img("convert", "-n", "-f", "raw", "--target-image-opts", _noise(gateway), lun)
+            noise = gateway.folder / "noise.img"
+            noise.write_bytes(os.urandom(MIB) * (IMAGE_BYTES // MIB))
+            qemu_img("convert", "-n", "-f", "raw", "--target-image-opts", noise, lun)
+            noise.unlink()
         tools += [
             use(gateway, to_lun, third_done if kill else "", member=0, name="qemu-img convert, to the LUN"),
             use(gateway, from_lun, third_done if kill else "", member=1, name="qemu-img convert, from the LUN"),
@@ -520,12 +523,6 @@ def _areas(verb: str) -> list[str]:
 
 def _area_offset(number: int) -> int:
     return number * (4 * MIB + 512)
-
-
-def _noise(gateway: Gateway) -> Path:
-    path = gateway.folder / "noise.img"
-    path.write_bytes(os.urandom(MIB) * (IMAGE_BYTES // MIB))
-    return path
 
 
 def table(boots: list[Seen], tools: list[Tool]) -> str:
