@@ -17,7 +17,7 @@ from test_lab import ROOT, lab
 
 from iraid_dev.stack.private_gateway import build_folder
 
-SET_UP_SECONDS, BOOT_SECONDS, TOOLS_SECONDS = 200, 240, 400
+SET_UP_SECONDS, BOOT_SECONDS, TOOLS_SECONDS = 300, 400, 600
 
 pytestmark = [
     pytest.mark.skipif(shutil.which("linux.uml") is None, reason="user-mode-linux is not installed; run scripts/deps"),
