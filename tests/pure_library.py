@@ -109,6 +109,7 @@ class Superblock(ctypes.Structure):
         ("log_roles", ctypes.c_uint32),
         ("log_proven", ctypes.c_bool),
         ("undecided_roles", ctypes.c_uint32),
+        ("other_holder", ctypes.c_uint8 * 16),
     ]
 
 

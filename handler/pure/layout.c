@@ -59,6 +59,7 @@ enum {
 	AT_LOG_ROLES = 1720,
 	AT_LOG_PROVEN = 1724,
 	AT_UNDECIDED_ROLES = 1728,
+	AT_OTHER_HOLDER = 1736,
 
 	AREA_ENTRY_BYTES = 24,	  /* type u32, zero u32, offset u64, length u64 */
 	TRACKED_ENTRY_BYTES = 24, /* uuid, role u8, state u8, epoch u48 */
@@ -113,6 +114,7 @@ encode_lists(const struct superblock *superblock, uint8_t *out)
 	put_u32(out + AT_LOG_ROLES, superblock->log_roles);
 	out[AT_LOG_PROVEN] = superblock->log_proven;
 	put_u32(out + AT_UNDECIDED_ROLES, superblock->undecided_roles);
+	memcpy(out + AT_OTHER_HOLDER, superblock->other_holder, UUID_BYTES);
 }
 
 void
@@ -189,6 +191,7 @@ decode_lists(const uint8_t *in, struct superblock *out)
 	out->log_roles = get_u32(in + AT_LOG_ROLES);
 	out->log_proven = in[AT_LOG_PROVEN] != 0;
 	out->undecided_roles = get_u32(in + AT_UNDECIDED_ROLES);
+	memcpy(out->other_holder, in + AT_OTHER_HOLDER, UUID_BYTES);
 }
 
 static void

@@ -188,6 +188,10 @@ struct superblock {
 	 * 0: none (0.1)
 	 */
 	uint32_t undecided_roles;
+	/* UUID of the device that is about to take a place, that has just lost it, or whose taking was
+	 * called off: it may be trusted after a crash.  So is it to be asked.  Zeros: none (0.1)
+	 */
+	uint8_t other_holder[16];
 };
 
 enum superblock_verdict {

@@ -1287,6 +1287,9 @@
 	X(GIVEN_BACK_IN_PART, "given-back-in-part", 7,						\
 	  "test_engine_lease: test_who_did_not_stop_it_starts_no_half",				\
 	  "a gateway starts a half of what another one stopped, and may have started since")	\
+	X(TARGET_UNANNOUNCED, "target-unannounced", 7,						\
+	  "test_engine_lease: test_who_does_not_hear_who_is_in_sync_is_not_all_that_there_is",	\
+	  "a place is taken before the others know that it is about to be")			\
 	X(FLUSH_UNPROVEN, "flush-unproven", 8, "level 5",					\
 	  "a flush succeeds though another gateway may have acknowledged what it is about")
 /* clang-format on */

@@ -296,6 +296,8 @@ judge_read(struct sim *sim, const struct sim_request *request)
 		const uint64_t sector = request->sector + i;
 		uint32_t floor = request->floor[i];
 
+		if (floor == FLOOR_ANYTHING)
+			continue;
 		if (sim->floor[sector] < floor)
 			floor = sim->floor[sector];
 		oracle_sector(sim, sector, request->memory + i * PATTERN_SECTOR, floor,

@@ -918,9 +918,9 @@ told_of_losses(struct sim *sim, const struct sim_request *request)
  * then, or was given up, some piece of it may have met.
  */
 static void
-tell_readers(struct sim *sim, const struct sim_request *write)
+tell_readers(const struct sim *sim, struct sim_request *requests, const struct sim_request *write)
 {
-	for (struct sim_request *read = sim->active; read != NULL; read = read->next) {
+	for (struct sim_request *read = requests; read != NULL; read = read->next) {
 		const uint64_t begin = read->sector > write->sector ? read->sector : write->sector;
 		const uint64_t read_end = read->sector + read->count;
 		const uint64_t write_end = write->sector + write->count;
@@ -963,7 +963,8 @@ acknowledge(struct sim *sim, const struct sim_request *request)
 	uint64_t row_ends = 0;
 	bool losable = false;
 
-	tell_readers(sim, request);
+	tell_readers(sim, sim->active, request);
+	tell_readers(sim, sim->former.active, request);
 	for (uint64_t i = request->sector; i < request->sector + request->count; i++) {
 		uint32_t number = request->floor[i - request->sector];
 

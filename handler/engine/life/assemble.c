@@ -115,6 +115,7 @@ adopt(struct engine *engine, const struct assembly_verdict *verdict)
 	snprintf(engine->record.owner, sizeof(engine->record.owner), "%s", engine->options.owner);
 	engine->metadata->left_at_start =
 		newest->undecided_roles & geometry_lowest(engine->geometry.members);
+	memcpy(engine->metadata->other_at_start, newest->other_holder, 16);
 	engine->out = 0;
 	engine->missing = 0;
 	for (int i = 0; i < IRAID_MEMBERS_MAX; i++)
@@ -413,19 +414,33 @@ refuse_start(struct engine *engine, bool taken, int proven, int there, int quoru
 		 there == 2 ? " (of three members on level 5 one may be away)" : "");
 }
 
-/* The gateway before may count on it: it is in sync, or was when that had the epoch on record. */
+static bool
+has_other_holder(const struct superblock *record)
+{
+	static const uint8_t none[16];
+
+	return memcmp(record->other_holder, none, sizeof(none)) != 0;
+}
+
+/* The gateway before may count on it: it is in sync, or its role was undecided, or it is the other
+ * holder of a place.
+ */
 static bool
 is_counted_on(const struct engine *engine, const struct assembly_verdict *verdict,
 	      const struct member *member)
 {
 	const struct superblock *newest = &engine->members[verdict->newest].superblock;
-	const int role = verdict->role[member->slot];
+	const struct superblock *own = &member->superblock;
 
 	if (verdict->standing[member->slot] == STANDING_IN_SYNC)
 		return true;
-	return role >= 0 && (newest->undecided_roles & ROLE(role)) &&
-	       member->presence == PRESENCE_EXAMINED &&
-	       memcmp(member->superblock.member_uuid, newest->member_uuids[role], 16) == 0;
+	if (member->presence != PRESENCE_EXAMINED ||
+	    memcmp(own->volume_uuid, newest->volume_uuid, 16) != 0)
+		return false;
+	if (has_other_holder(newest) && memcmp(own->member_uuid, newest->other_holder, 16) == 0)
+		return true;
+	return own->role < newest->member_count && (newest->undecided_roles & ROLE(own->role)) &&
+	       memcmp(own->member_uuid, newest->member_uuids[own->role], 16) == 0;
 }
 
 /* The members from which the gateway before is proven gone, if this is a take-over, or else those
@@ -451,10 +466,11 @@ lacks_quorum(struct engine *engine, const struct assembly_verdict *verdict, bool
 	for_each_member(engine, member)
 		proven += is_counted_on(engine, verdict, member) && member->link == LINK_OPEN &&
 			  (!taken || member->identity.taken || MUTANT(UNPROVEN_COUNTED));
-	quorum = geometry_quorum(&geometry, out);
+	quorum = geometry_quorum(&geometry, out) + has_other_holder(newest);
 	if (proven >= quorum)
 		return false;
-	refuse_start(engine, taken, proven, geometry.members - __builtin_popcount(out), quorum);
+	refuse_start(engine, taken, proven,
+		     geometry.members - __builtin_popcount(out) + has_other_holder(newest), quorum);
 	return true;
 }
 
@@ -854,6 +870,7 @@ begin_running(struct engine *engine)
 {
 	name_predecessor(engine);
 	engine->metadata->left_at_start = 0;
+	memset(engine->metadata->other_at_start, 0, 16);
 	metadata_decided(engine);
 	replay_free(engine);
 	engine->reason[0] = '\0';

@@ -110,6 +110,8 @@ begin_last_superblocks(struct engine *engine)
 	if (engine->life->stop_clean) /* else the next start replays it */
 		write_log_say(engine, false, 0, false);
 	engine->record.owner[0] = '\0';
+	if (!target_changing(engine))
+		engine->metadata->target_announced = 0; /* it does not take its place now */
 	metadata_commit(engine);
 	life_enter(engine, PHASE_LAST_SUPERBLOCKS);
 }
@@ -195,7 +197,7 @@ stop_run(struct engine *engine)
 		   (lost_io_idle(engine) || !awaits_table(engine))) {
 		begin_last_superblocks(engine);
 	} else if (engine->phase == PHASE_LAST_SUPERBLOCKS && metadata_idle(engine) &&
-		   engine->record.undecided_roles == 0) {
+		   metadata_is_decided(engine)) {
 		release_sessions(engine);
 	} else if (engine->phase == PHASE_RELEASE && sessions_closed(engine)) {
 		finish_release(engine);

@@ -111,6 +111,8 @@ void target_begin(struct member *member, int role);
 void target_give_up(struct member *member);
 /* its session ended, or it failed: what it is then */
 void target_lost(struct engine *engine, enum member_state state);
+/* Do those in sync know, durably, that it is about to take its place? Ask in each turn. */
+bool target_announced(struct engine *engine);
 /* every row is on it, flushed: it takes its place, once that is durable */
 void target_complete(struct engine *engine);
 void target_run(struct engine *engine);

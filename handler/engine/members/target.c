@@ -12,6 +12,8 @@
  *	in sync: whoever had the place before may go                        WITHDRAWING   the superblocks give it back; until
  *	                                                                    that is durable, no write is acknowledged without it
  *
+ * Before it takes its place the others say that it is about to (target_announced).
+ *
  * Whoever had it is told at last that it has no place any more, before anything is acknowledged
  * without it: another gateway may know that device alone, and in a mirror whose other copies are out
  * it would be enough.
@@ -137,6 +139,7 @@ target_begin(struct member *member, int role)
 	member->reason[0] = '\0';
 	engine->target = member;
 	engine->metadata->target_is_new = untracked;
+	engine->metadata->target_announced = 0;
 	if (engine->missing & ROLE(role))
 		engine->absence[role].since_ms = engine->now_ms;
 	intent_target_begin(&engine->intent, REGION_STALE(member->stale_set), all,
@@ -168,6 +171,7 @@ leave(struct engine *engine)
 
 	intent_target_lost(&engine->intent);
 	engine->target = NULL;
+	metadata_decided(engine);
 	member->standing = STANDING_OUT_OF_DATE;
 	enter_target_phase(engine, TARGET_NONE);
 	member_close(member);
@@ -381,6 +385,22 @@ dismiss_former(struct engine *engine, struct member *former)
 	engine->evicting++;
 	if (!MUTANT(FORMER_AWAITED))
 		evict_unawaited(former);
+}
+
+/* One who is in sync and falls silent before it hears that the target is, too, would say that it is
+ * all that there is, or all but the target: another gateway could go on with that one, and this one
+ * with the target.
+ */
+bool
+target_announced(struct engine *engine)
+{
+	struct metadata *metadata = engine->metadata;
+
+	if (!geometry_can_split_replaced(&engine->geometry) || MUTANT(TARGET_UNANNOUNCED))
+		return true;
+	if (metadata->target_announced == 0)
+		metadata->target_announced = metadata_commit(engine);
+	return metadata->durable >= metadata->target_announced;
 }
 
 void

@@ -135,6 +135,8 @@ send_superblock(struct member *member, struct superblock superblock,
 	member_io_submit(mio, done, member);
 }
 
+/* --- whom other gateways have to ask, too --- */
+
 /* It is out on record, but if this gateway is started anew before it has the epoch in its memory it
  * may run on with that one alone.  Another gateway, which has no such memory, is told so.
  */
@@ -154,20 +156,49 @@ undecided_roles(const struct engine *engine)
 	return roles;
 }
 
+/* Of a place that is about to change hands, or does, the holder that is not on record: superblocks
+ * trust the one or the other.  Zeros: there is none.
+ */
+static const uint8_t *
+other_holder(const struct engine *engine)
+{
+	static const uint8_t none[16];
+	const struct member *target = engine->target, *former;
+
+	if (target == NULL)
+		return engine->metadata->other_at_start;
+	if (engine->metadata->target_announced == 0)
+		return none;
+	if (engine->target_phase != TARGET_TAKING)
+		return target->uuid;
+	former = engine->by_role[target->role];
+	return former != NULL ? former->uuid : none;
+}
+
 void
 metadata_decided(struct engine *engine)
 {
-	if (engine->record.undecided_roles & ~undecided_roles(engine))
+	if ((engine->record.undecided_roles & ~undecided_roles(engine)) ||
+	    memcmp(engine->record.other_holder, other_holder(engine), 16) != 0)
 		metadata_commit(engine);
 }
 
-/* Where that is not certain nothing was stopped in order. */
+bool
+metadata_is_decided(const struct engine *engine)
+{
+	static const uint8_t none[16];
+
+	return engine->record.undecided_roles == 0 &&
+	       memcmp(engine->record.other_holder, none, sizeof(none)) == 0;
+}
+
+/* Until then nothing was stopped in order. */
 static struct superblock
 record_to_say(const struct engine *engine)
 {
 	struct superblock record = engine->record;
 
-	if (record.undecided_roles == 0)
+	if (metadata_is_decided(engine))
 		return record;
 	record.clean = false;
 	snprintf(record.owner, sizeof(record.owner), "%s", engine->options.owner);
@@ -336,6 +367,7 @@ metadata_run(struct engine *engine)
 		engine->metadata->again--;
 	note_write_counts(engine);
 	engine->record.undecided_roles = undecided_roles(engine);
+	memcpy(engine->record.other_holder, other_holder(engine), 16);
 	if (recorded_roles(engine) != 0 || !MUTANT(RECORDED_AFTER_CRASH))
 		engine->record.recorded_roles = recorded_roles(engine);
 	engine->metadata->writing = engine->metadata->wanted;

@@ -31,6 +31,8 @@ struct metadata {
 	 * of
 	 */
 	int target_uncounted;
+	/* generation in which those in sync say that it is about to be; 0: not yet */
+	uint64_t target_announced;
 	/* Of whose place it takes: copies of its superblock that don't say so yet; -1: it can't be
 	 * told.
 	 */
@@ -39,6 +41,7 @@ struct metadata {
 	 * epoch is not remembered yet.
 	 */
 	uint32_t left_at_start;
+	uint8_t other_at_start[16]; /* other_holder of that record, so long */
 };
 
 /* returns the generation to wait for in metadata.durable */
@@ -48,6 +51,8 @@ void metadata_run(struct engine *engine);
 bool metadata_known(const struct engine *engine, uint64_t generation);
 /* This gateway has on record that somebody is out: other gateways are told so. */
 void metadata_decided(struct engine *engine);
+/* Nobody is named any more who is to be asked by other gateways. */
+bool metadata_is_decided(const struct engine *engine);
 bool metadata_idle(const struct engine *engine); /* nothing unwritten, nothing under way */
 /* Of the member that is being filled. */
 bool metadata_target_heard(const struct engine *engine);

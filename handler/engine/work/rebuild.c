@@ -383,7 +383,7 @@ rebuild_run(struct engine *engine)
 	if (intent_stale(&engine->intent, engine->intent.target) == 0) {
 		if (is_disputed(engine) && !MUTANT(FORMER_DISPUTES))
 			return;
-		if (write_log_is_empty(engine))
+		if (write_log_is_empty(engine) && target_announced(engine))
 			target_complete(engine);
 		else
 			write_log_renew(engine);

@@ -131,6 +131,7 @@ class Superblock:
     log_roles: int  # bits, of those that were missing
     log_proven: bool
     undecided_roles: int  # bits, of those that are out
+    other_holder: str  # UUID; zeros: none
 
     def trusts(self, member_uuid: str) -> bool:
         return any(uuid_ == member_uuid and state == "in sync" for uuid_, state in zip(self.uuids, self.states))
@@ -244,7 +245,7 @@ def parse_superblock(block: bytes) -> Superblock:
         scrub_mismatches=struct.unpack_from("<Q", block, 240)[0],
         log_key=struct.unpack_from("<Q", block, 1712)[0],
         log_roles=struct.unpack_from("<I", block, 1720)[0], log_proven=bool(block[1724]),
-        undecided_roles=struct.unpack_from("<I", block, 1728)[0],
+        undecided_roles=struct.unpack_from("<I", block, 1728)[0], other_holder=_uuid(block, 1736),
     )  # fmt: skip
 
 

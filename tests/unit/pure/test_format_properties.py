@@ -88,6 +88,7 @@ FIELDS = {
     "log_roles": (1720, "I"),
     "log_proven": (1724, "B"),
     "undecided_roles": (1728, "I"),
+    "other_holder": (1736, "16s"),
 }
 SPARE_FIELDS = {
     "magic": (0, "8s"),
@@ -264,6 +265,7 @@ def superblocks(draw) -> dict:
         "scrub_running": draw(st.integers(0, 1)),
         "flushes_fail": draw(st.integers(0, 1)),
         "undecided_roles": draw(st.integers(0, 2**32 - 1)),
+        "other_holder": draw(st.binary(min_size=16, max_size=16)),
         "scrub_mismatches": draw(u64),
         "owner": text(draw, 0),
         "area_count": len(areas),
@@ -342,6 +344,7 @@ def to_struct(values: dict) -> Superblock:
     superblock.name, superblock.owner = values["name"], values["owner"]
     superblock.clean = bool(values["flags"] & 1)
     superblock.volume_uuid[:] = values["volume_uuid"]
+    superblock.other_holder[:] = values["other_holder"]
     superblock.member_uuid[:] = values["member_uuid"]
     for i in range(values["member_count"]):
         superblock.member_uuids[i][:] = values[f"uuid{i}"]

@@ -199,6 +199,7 @@ edit_field(struct superblock *superblock)
 	case 10:
 		superblock->recorded_roles = (uint32_t)number(superblock->recorded_roles);
 		superblock->undecided_roles = (uint32_t)number(superblock->undecided_roles);
+		memcpy(superblock->other_holder, superblock->member_uuids[next() % 4], 16);
 		return;
 	case 11:
 		superblock->lost_empty = (uint32_t)number(superblock->lost_empty);

@@ -2,6 +2,7 @@
  * answer that does not know that it was taken over.
  */
 #include "scenario.h"
+#include "tap.h"
 
 #include "engine/core/core.h"
 
@@ -508,6 +509,82 @@ test_who_takes_the_last_copy_while_it_is_replaced_has_the_volume(void **state)
 	rig.members[0].holder = 1;
 	crash(&rig);
 	rig_free(&rig);
+}
+
+static void
+wait_until_taking(struct rig *rig)
+{
+	for (int i = 0; i < 20000 && rig->engine->target_phase != TARGET_TAKING; i++)
+		rig_step(rig);
+	assert_int_equal(rig->engine->target_phase, TARGET_TAKING);
+}
+
+/* What says that member 1 is in sync again does not arrive. */
+static enum tap_verdict
+hold_what_says_so(struct tap *tap, const struct backend_io *io)
+{
+	uint8_t block[LAYOUT_SUPERBLOCK_BYTES];
+	struct superblock superblock;
+
+	(void)tap;
+	return tap_superblock(io, block) &&
+			       superblock_decode(block, &superblock, NULL) == SUPERBLOCK_OK &&
+			       superblock.member_states[1] == MEMBER_IN_SYNC
+		       ? TAP_HOLD
+		       : TAP_PASS;
+}
+
+/* The last copy goes before it hears that another one is in sync, too, and knows that one can be. */
+static void
+test_who_does_not_hear_who_is_in_sync_is_not_all_that_there_is(void **state)
+{
+	struct rig rig;
+	struct tap tap;
+
+	(void)state;
+	begin(&rig, 1, 2, 77);
+	tap_init(&tap, &rig.members[0]);
+	run(&rig);
+	fake_member_cut(&rig.members[1], false);
+	submit_everywhere(&rig, REQUEST_WRITE, 512, 300);
+	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 5000));
+	rig_drain(&rig);
+	tap.judge = hold_what_says_so;
+	rig.members[1].reachable = true;
+	wait_until_taking(&rig);
+	wait_ms(&rig, 50);
+	assert_int_equal(rig_superblock(&rig, 0).member_states[1], MEMBER_FAULTY);
+	assert_int_equal(rig_superblock(&rig, 1).member_states[1], MEMBER_IN_SYNC);
+	tap.judge = NULL;
+	tap_drop(&tap);
+	rig_crash(&rig);
+	check_other_waits_for_both(&rig);
+}
+
+/* The last copy goes just when its place is taken: it can't be told, but it was warned. */
+static void
+test_who_was_replaced_and_is_silent_is_not_all_that_there_is(void **state)
+{
+	struct rig rig;
+
+	(void)state;
+	replace_the_last(&rig, 78);
+	wait_until_taking(&rig);
+	rig.members[0].reachable = false;
+	fake_member_cut(&rig.members[0], false);
+	wait_for_state(&rig, 2, MEMBER_IN_SYNC);
+	submit_everywhere(&rig, REQUEST_WRITE, 512, 512);
+	rig_drain(&rig);
+	crash(&rig);
+	rig.count = 2;
+	take_over(&rig, 1);
+	assert_true(rig_wait(&rig, VOLUME_FAILED, 20000));
+	assert_non_null(strstr(rig_status(&rig).reason, "from 1 of 2 members"));
+	rig.count = 3;
+	rig_crash(&rig);
+	take_over(&rig, 4);
+	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 20000));
+	finish(&rig);
 }
 
 static void
@@ -1026,6 +1103,8 @@ main(void)
 		cmocka_unit_test(test_who_died_goes_on_without_who_went),
 		cmocka_unit_test(test_who_was_missed_at_a_start_is_waited_for),
 		cmocka_unit_test(test_nothing_is_stopped_in_order_while_somebody_goes),
+		cmocka_unit_test(test_who_does_not_hear_who_is_in_sync_is_not_all_that_there_is),
+		cmocka_unit_test(test_who_was_replaced_and_is_silent_is_not_all_that_there_is),
 		cmocka_unit_test(test_who_was_replaced_says_so),
 		cmocka_unit_test(test_who_was_replaced_says_so_twice),
 		cmocka_unit_test(test_too_few_for_a_take_over_take_nothing),
