@@ -135,6 +135,10 @@ struct backend_events {
 	 * portal; valid during the call only.
 	 */
 	void (*closed)(void *owner, int error, const char *reason);
+	/* Asked just before predecessor_key's holder is preempted: is the volume this gateway's now,
+	 * as other members say?  That one may have taken it back.  false: -EBUSY.  NULL: it is.
+	 */
+	bool (*is_ours)(void *owner);
 };
 
 struct backend {
@@ -145,7 +149,7 @@ struct backend {
 	/* Set by the engine, at any time; 0: none.  The key of the gateway that this one has taken
 	 * the volume from: open() preempts it, without another permission, until a session was
 	 * opened with our reservation.  Who has that key on it later took it from us: -EBUSY, as for any
-	 * other key.  An engine that has lost its volume takes it back (0).
+	 * other key.  An engine that has lost its volume takes it back (0), or is_ours() says so.
 	 */
 	uint64_t predecessor_key;
 	/* Set by the engine, before open(): other members are awaited before any is taken from

@@ -1290,6 +1290,9 @@
 	X(TARGET_UNANNOUNCED, "target-unannounced", 7,						\
 	  "test_engine_lease: test_who_does_not_hear_who_is_in_sync_is_not_all_that_there_is",	\
 	  "a place is taken before the others know that it is about to be")			\
+	X(PREDECESSOR_UNASKED, "predecessor-unasked", 8,					\
+	  "test_engine_lease: test_who_took_it_back_keeps_whom_this_one_did_not_reach",		\
+	  "a gateway that stood still takes a member from who took the volume back meanwhile")	\
 	X(FLUSH_UNPROVEN, "flush-unproven", 8, "level 5",					\
 	  "a flush succeeds though another gateway may have acknowledged what it is about")
 /* clang-format on */

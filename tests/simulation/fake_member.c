@@ -667,8 +667,12 @@ is_silent_device(const struct fake_member *member)
 static bool
 may_preempt(const struct fake_member *member)
 {
-	return (member->may_take && !member->backend.waits_to_take) ||
-	       (!member->was_taken && member->backend.predecessor_key == member->device->holder);
+	const struct backend_events *events = member->backend.events;
+
+	if (member->may_take && !member->backend.waits_to_take)
+		return true;
+	return !member->was_taken && member->backend.predecessor_key == member->device->holder &&
+	       (events->is_ours == NULL || events->is_ours(member->backend.events_owner));
 }
 
 static void

@@ -55,7 +55,19 @@ tap_closed(void *owner, int error, const char *reason)
 	tap->above->closed(tap->above_owner, error, reason);
 }
 
-static const struct backend_events tap_events = { .opened = tap_opened, .closed = tap_closed };
+static bool
+tap_is_ours(void *owner)
+{
+	const struct tap *tap = owner;
+
+	return tap->above->is_ours == NULL || tap->above->is_ours(tap->above_owner);
+}
+
+static const struct backend_events tap_events = {
+	.opened = tap_opened,
+	.closed = tap_closed,
+	.is_ours = tap_is_ours,
+};
 
 static void
 tap_open(struct backend *backend)

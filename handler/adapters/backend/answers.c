@@ -86,9 +86,14 @@ held_by_another(struct iscsi_member *member, uint64_t key)
 static bool
 may_preempt(const struct iscsi_member *member, uint64_t key)
 {
-	return member->taking_over ||
-	       (!member->was_taken &&
-		(key == member->backend.predecessor_key || key == member->predecessor_key));
+	const struct backend_events *events = member->backend.events;
+
+	if (member->taking_over)
+		return true;
+	return !member->was_taken &&
+	       (key == member->predecessor_key ||
+		(key == member->backend.predecessor_key &&
+		 (events->is_ours == NULL || events->is_ours(member->backend.events_owner))));
 }
 
 static enum session_outcome

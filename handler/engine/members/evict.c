@@ -754,7 +754,8 @@ evict_deadline(const struct engine *engine)
 		if (is_silent(member) && has_grace(member) &&
 		    member->ended_ms + engine->options.grace_ms < deadline)
 			deadline = member->ended_ms + engine->options.grace_ms;
-		if (member_may_open(member) && member->retry_ms < deadline)
+		if ((member_may_open(member) || member_wants_proof(member)) &&
+		    member->retry_ms < deadline)
 			deadline = member->retry_ms;
 	}
 	if (engine->suspended && !engine->expired &&

@@ -297,9 +297,34 @@ session_closed(void *owner, int error, const char *reason)
 		snprintf(member->reason, sizeof(member->reason), "%s", reason);
 }
 
+/* From whom this gateway has taken the volume, that may have taken it back, while this one stood
+ * still, say, and has whom this one did not reach.  So the others are asked first.
+ */
+static bool
+is_ours(void *owner)
+{
+	const struct member *member = owner;
+	struct engine *engine = member->engine;
+	const uint64_t now_ns = engine_clock_ns(engine);
+
+	return !engine->fenced &&
+	       (engine->phase < PHASE_RUNNING || now_ns == 0 || MUTANT(PREDECESSOR_UNASKED) ||
+		lease_holds(engine, UINT64_MAX, now_ns, lease_needed(engine)));
+}
+
+static bool
+may_be_predecessors(const struct member *member)
+{
+	const struct engine *engine = member->engine;
+
+	return engine->phase == PHASE_RUNNING && !member->in_sync &&
+	       engine->places->predecessor_key != 0;
+}
+
 static const struct backend_events member_events = {
 	.opened = session_opened,
 	.closed = session_closed,
+	.is_ours = is_ours,
 };
 
 void
@@ -439,6 +464,29 @@ member_may_open(const struct member *member)
 	       (!member->disputed || member->held);
 }
 
+bool
+member_wants_proof(const struct member *member)
+{
+	return may_be_predecessors(member) &&
+	       (member->link == LINK_OPENING || member_may_open(member));
+}
+
+/* A log-in may last longer than what others have said holds. */
+static bool
+is_proof_wanted(struct member *member)
+{
+	return member_wants_proof(member) && (member->link == LINK_OPENING || !is_ours(member));
+}
+
+static void
+ask_for_proof(struct member *member)
+{
+	struct engine *engine = member->engine;
+
+	lease_ask(engine, UINT64_MAX, lease_needed(engine));
+	member->retry_ms = engine->now_ms + LEASE_MS / 4;
+}
+
 void
 member_handle_events(struct member *member)
 {
@@ -458,6 +506,10 @@ member_handle_events(struct member *member)
 	if (member->closed_event)
 		handle_closed(member);
 	/* A condemned member stays closed until its eviction is durable. */
-	if (member_may_open(member) && engine->now_ms >= member->retry_ms)
+	if (engine->now_ms < member->retry_ms)
+		return;
+	if (is_proof_wanted(member))
+		ask_for_proof(member);
+	else if (member_may_open(member))
 		member_open(member);
 }

@@ -706,6 +706,27 @@ test_a_member_that_was_away_at_a_take_over_is_taken_when_it_is_back(void **state
 	finish(&rig);
 }
 
+/* While this one stands still. */
+static void
+test_who_took_it_back_keeps_whom_this_one_did_not_reach(void **state)
+{
+	struct rig rig;
+
+	(void)state;
+	take_over_without_the_last(&rig, 79);
+	rig_stand_still(&rig, 3000);
+	for (int m = 0; m < 3; m++)
+		rig.members[m].holder = 1;
+	rig.members[2].reachable = true;
+	rig_go_on(&rig, false);
+	for (int i = 0; i < 20000 && !rig.engine->fenced; i++)
+		rig_step(&rig);
+	assert_true(rig.engine->fenced);
+	assert_int_equal(rig.members[2].holder, 1);
+	crash(&rig);
+	rig_free(&rig);
+}
+
 /* The gateway dies, or is stopped for an upgrade, while that one is still away. */
 static void
 restart_without_the_last(struct rig *rig, bool stopped, uint64_t seed)
@@ -1119,6 +1140,7 @@ main(void)
 			test_a_take_over_waits_for_what_the_gateway_before_may_still_answer),
 		cmocka_unit_test(
 			test_a_member_that_was_away_at_a_take_over_is_taken_when_it_is_back),
+		cmocka_unit_test(test_who_took_it_back_keeps_whom_this_one_did_not_reach),
 		cmocka_unit_test(test_whom_it_was_taken_from_outlives_a_restart),
 		cmocka_unit_test(test_whom_it_was_taken_from_may_take_a_member_back),
 		cmocka_unit_test(test_whom_it_was_taken_from_is_forgotten_when_another_had_it),
