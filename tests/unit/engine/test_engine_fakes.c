@@ -152,7 +152,7 @@ note_done(struct backend_io *io)
 	bench->result = io->result;
 }
 
-static const struct backend_events events = { note_opened, note_closed };
+static const struct backend_events events = { .opened = note_opened, .closed = note_closed };
 
 static void
 run_until(struct bench *bench, uint64_t ms)
