@@ -186,6 +186,7 @@ start_with_the_older_half(struct rig *rig, struct tap taps[2])
 	rig_drain(rig);
 	rig_stop(rig);
 	become_stranger(rig);
+	rig->epoch_recorded = rig_superblock(rig, 1).epoch; /* the last that it ran itself */
 	rig->members[1].reachable = true;
 	rig->members[0].reachable = false;
 	rig->step_ms_max = 1;

@@ -478,7 +478,7 @@ test_copies_of_records_take_the_place_of_none_that_is_needed(void **state)
 			struct world world;
 			struct rig *rig = &world.rig;
 
-			begin(&world, 6, 5, 370 + (uint64_t)slow);
+			begin(&world, 6, 5, 378 + (uint64_t)slow);
 			degrade(&world);
 			world.log_of = 1u << slow;
 			world.rows_of = 0xf;

@@ -377,7 +377,9 @@ test_nothing_is_told_by_an_attempt_that_was_given_up(void **state)
 	rig_stop(&rig);
 	assert_false(rig_superblock(&rig, 1).flushes_fail);
 	snprintf(rig.options.owner, sizeof(rig.options.owner), "two pid 1 (rig) #2");
-	rig.epoch_recorded = rig.epoch_tried = 0;
+	/* it ran the volume last, as far as it knows */
+	rig.epoch_recorded = rig_superblock(&rig, 0).epoch;
+	rig.epoch_tried = 0;
 	rig.members[0].reachable = true;
 	rig.members[1].reachable = false;
 	rig.step_ms_max = 1;

@@ -189,7 +189,7 @@ lose_what_a_resync_made(int level, int count)
 	/* who has the data of level 1 is its first member */
 	const int spare = count, away = level == 1 ? 0 : count - 1;
 
-	rig_init(&rig, level, count, CHUNK, LOAD_BYTES, 2030);
+	rig_init(&rig, level, count, CHUNK, LOAD_BYTES, 2031);
 	set_caches(&rig, true);
 	rig.options.sync_rate_min = rig.options.sync_rate_max = 1;
 	rig.options.resync_rows_max = 1;
