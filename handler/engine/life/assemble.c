@@ -401,9 +401,9 @@ refuse_start(struct engine *engine, bool taken, int proven, int there, int quoru
 	engine->assembly->refused = true;
 	if (!taken) {
 		snprintf(engine->reason, sizeof(engine->reason),
-			 "another gateway stopped this volume, and may have started it since with "
-			 "members that do not answer: %d of %d in sync do, %d are needed; bring "
-			 "them back, or --force if no other gateway has it",
+			 "this gateway did not run this volume last, or lost its record of that; "
+			 "another may run it with members that do not answer: %d of %d in sync do, "
+			 "%d are needed; bring them back, or --force if no other gateway has it",
 			 proven, there, quorum);
 		return;
 	}
