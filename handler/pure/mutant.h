@@ -1251,7 +1251,7 @@
 	X(MAJORITY_IGNORED, "majority-ignored", 8, "level 10",					\
 	  "a take-over goes on with as many members as the level needs, though others could live with the rest")	\
 	X(UNPROVEN_COUNTED, "unproven-counted", 8,						\
-	  "test_engine_lease: test_a_member_on_which_others_may_read_does_not_count",	\
+	  "test_engine_takeover: test_a_member_on_which_others_may_read_does_not_count",	\
 	  "a take-over counts members from which the gateway before is not proven gone")	\
 	X(LEASE_UNAWAITED, "lease-unawaited", 8, "level 5",					\
 	  "a take-over acknowledges while the gateway before may still answer by what it heard last")	\
@@ -1267,31 +1267,43 @@
 	  "test_engine_lease: test_a_read_beside_a_place_that_changes_hands_counts_that_place",	\
 	  "a read is proven without the place that some superblocks say has been filled")	\
 	X(FORMER_UNTOLD, "former-untold", 8,							\
-	  "test_engine_lease: test_who_was_replaced_says_so",					\
+	  "test_engine_takeover: test_who_was_replaced_says_so",					\
 	  "a device whose place was taken is not told, and starts a mirror alone")		\
 	X(FORMER_TOLD_ONCE, "former-told-once", 8,						\
-	  "test_engine_lease: test_who_was_replaced_says_so_twice",				\
+	  "test_engine_takeover: test_who_was_replaced_says_so_twice",				\
 	  "a device whose place was taken is told in one copy only")				\
 	X(FORMER_CONFLICT_UNHEARD, "former-conflict-unheard", 8,				\
-	  "test_engine_lease: test_who_takes_the_last_copy_while_it_is_replaced_has_the_volume",	\
+	  "test_engine_takeover: test_who_takes_the_last_copy_while_it_is_replaced_has_the_volume",	\
 	  "a place is taken although another gateway has taken the last copy from it")		\
 	X(PREDECESSOR_KEPT, "predecessor-kept", 8,						\
-	  "test_engine_lease: test_whom_it_was_taken_from_is_forgotten_when_another_had_it",	\
+	  "test_engine_takeover: test_whom_it_was_taken_from_is_forgotten_when_another_had_it",	\
 	  "a gateway takes members from whom it once took the volume, though others had it since")	\
 	X(TAKEN_TOO_EARLY, "taken-too-early", 8,						\
-	  "test_engine_lease: test_too_few_for_a_take_over_take_nothing",			\
+	  "test_engine_takeover: test_too_few_for_a_take_over_take_nothing",			\
 	  "a take-over takes members though too few answer")					\
+	X(COUNTED_UNTOLD, "counted-untold", 8,							\
+	  "test_engine_takeover: test_who_is_counted_on_and_left_out_says_so",			\
+	  "a take-over counts on a device that it runs without, and does not tell it")	\
+	X(UNHEARD_COUNTED, "unheard-counted", 8,							\
+	  "test_engine_takeover: test_who_goes_before_it_hears_is_not_counted_on",		\
+	  "a take-over runs though one that it needs went before it heard of it")		\
+	X(TAKEN_IN_PART, "taken-in-part", 8,							\
+	  "test_engine_takeover: test_a_take_over_that_died_is_begun_with_as_many",		\
+	  "a gateway that died in a take-over, started again, takes it for its own volume")	\
+	X(ATTEMPT_DECIDED, "attempt-decided", 8,							\
+	  "test_engine_takeover: test_a_take_over_that_died_is_begun_with_as_many",		\
+	  "superblocks of a take-over that has not told all say that it has")		\
 	X(UNDECIDED_UNSAID, "undecided-unsaid", 7,						\
-	  "test_engine_lease: test_who_may_run_on_with_who_went_is_waited_for",			\
+	  "test_engine_takeover: test_who_may_run_on_with_who_went_is_waited_for",			\
 	  "members don't say that their gateway may forget an eviction, and another takes over by one copy")	\
 	X(GIVEN_BACK_IN_PART, "given-back-in-part", 7,						\
-	  "test_engine_lease: test_who_did_not_stop_it_starts_no_half",				\
+	  "test_engine_takeover: test_who_did_not_stop_it_starts_no_half",				\
 	  "a gateway starts a half of what another one stopped, and may have started since")	\
 	X(TARGET_UNANNOUNCED, "target-unannounced", 7,						\
-	  "test_engine_lease: test_who_does_not_hear_who_is_in_sync_is_not_all_that_there_is",	\
+	  "test_engine_takeover: test_who_does_not_hear_who_is_in_sync_is_not_all_that_there_is",	\
 	  "a place is taken before the others know that it is about to be")			\
 	X(PREDECESSOR_UNASKED, "predecessor-unasked", 8,					\
-	  "test_engine_lease: test_who_took_it_back_keeps_whom_this_one_did_not_reach",		\
+	  "test_engine_takeover: test_who_took_it_back_keeps_whom_this_one_did_not_reach",		\
 	  "a gateway that stood still takes a member from who took the volume back meanwhile")	\
 	X(FLUSH_UNPROVEN, "flush-unproven", 8, "level 5",					\
 	  "a flush succeeds though another gateway may have acknowledged what it is about")

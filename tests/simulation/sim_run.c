@@ -317,7 +317,8 @@ record_epoch(void *owner, enum epoch_kind kind, uint64_t epoch)
 
 /* --- time --- */
 
-/* Too few members are there for a take-over, though the level needs no more: it waits for others.  Or
+/* Too few members are there for a take-over, though the level needs no more: it waits for others, or
+ * for one that refuses to hear of it.  Or
  * the former gateway came back to one after it was taken: who started gives way, until it is told
  * once more to take over.
  */
@@ -328,7 +329,8 @@ look_for_quorum(struct sim *sim)
 	    !sim_can(sim, ABILITY_TWO_GATEWAYS))
 		return;
 	engine_status(sim->engine, &sim->status);
-	if (strstr(sim->status.reason, "is gone for certain from") != NULL)
+	if (strstr(sim->status.reason, "is gone for certain from") != NULL ||
+	    strstr(sim->status.reason, "the gateway before may go on with") != NULL)
 		sim->excess_until_us = sim->schedule.now_us;
 	if (sim->excess_until_us == sim->schedule.now_us ||
 	    strstr(sim->status.reason, "in use by another gateway") != NULL)

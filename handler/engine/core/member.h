@@ -48,7 +48,13 @@ struct member {
 	 */
 	uint64_t ours_at, ours_ns;
 	uint64_t data_sent_at, data_sent_ms; /* when the newest of all was */
-	bool forced;			     /* in sync only because an administrator said so */
+	/* The start under way needs that it hears of it: takeover.c. */
+	bool counted;
+	/* Copies of its superblock that don't say yet that it is out, as the others have it; -1: it
+	 * can't be told.
+	 */
+	int untold;
+	bool forced; /* in sync only because an administrator said so */
 	/* of the map's area, bits: it refused to read them for this assembly */
 	uint64_t refused_blocks[LAYOUT_MAP_BYTES / LAYOUT_MAP_BLOCK_BYTES / 64];
 	struct taken_as taken_as;

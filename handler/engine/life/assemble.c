@@ -17,7 +17,8 @@
  * business, or send us back too if one that came late can make up for them: nothing was
  * acknowledged yet.
  *
- * Here: EXAMINE, and what follows what.  load.c: LOAD_MAP.  attempt.c: how an attempt ends.
+ * Here: EXAMINE, and what follows what.  takeover.c: whether another gateway has it.  load.c:
+ * LOAD_MAP.  attempt.c: how an attempt ends.
  */
 #include "internal.h"
 #include "replay.h"
@@ -291,217 +292,11 @@ prepare_memory(struct engine *engine, uint64_t region_rows)
 	return intent_init(&engine->intent, engine->geometry.rows, (uint32_t)region_rows);
 }
 
-static const char *
-gateway_of(const char *owner)
-{
-	const char *mark = strrchr(owner, '#');
-
-	return mark != NULL ? mark : owner;
-}
-
-/* A start that did not succeed in time takes nothing any more: another gateway may have been
- * started since.
- */
-static bool
-may_take_over(const struct engine *engine)
-{
-	const uint32_t limit_ms = engine->options.take_over_ms;
-
-	return engine->now_ms - engine->assembly->started_ms < limit_ms ||
-	       (limit_ms != 0 && MUTANT(TAKE_OVER_LASTS));
-}
-
-static bool
-any_reservation(struct engine *engine, const struct assembly_verdict *verdict)
-{
-	for_each_member(engine, member)
-		if (verdict->standing[member->slot] == STANDING_IN_SYNC &&
-		    member->identity.reservation)
-			return true;
-	return false;
-}
-
-/* A copy of the superblock that can't be read may have been the newer one.  One member with both
- * copies would know: superblocks are written to all before they are written again.  And this
- * gateway knows what it has run itself.
- */
-static bool
-owner_unknown(struct engine *engine, const struct assembly_verdict *verdict)
-{
-	for_each_member(engine, member)
-		if (verdict->standing[member->slot] == STANDING_IN_SYNC && !member->copy_lost)
-			return false;
-	return engine->options.epoch_seen < engine->members[verdict->newest].superblock.epoch &&
-	       !MUTANT(LOST_OWNER_IGNORED);
-}
-
-/* Targets that know no reservations can't say that another gateway uses them (DESIGN rule 8).  What
- * they can say is who assembled the volume last and did not stop it; whether that one still runs,
- * only a person knows.
- */
-static bool
-owned_by_another(struct engine *engine, const struct assembly_verdict *verdict)
-{
-	const struct superblock *newest = &engine->members[verdict->newest].superblock;
-	const bool stopped = newest->clean || newest->owner[0] == '\0';
-
-	/* that is ours, so it is nobody else's */
-	if (may_take_over(engine) || any_reservation(engine, verdict))
-		return false;
-	if (!stopped && strcmp(gateway_of(newest->owner), gateway_of(engine->options.owner)) != 0)
-		snprintf(engine->reason, sizeof(engine->reason),
-			 "in use by %s, or was when that ended without stopping it; its targets "
-			 "know no reservations: if that gateway is gone for certain, start with "
-			 "--take-over",
-			 newest->owner);
-	else if (stopped && owner_unknown(engine, verdict))
-		snprintf(engine->reason, sizeof(engine->reason),
-			 "who has it is not known: on each member that is here one copy of the "
-			 "superblock can't be read, and its targets know no reservations: if no "
-			 "gateway has it for certain, start with --take-over");
-	else
-		return false;
-	engine->assembly->refused = true;
-	return true;
-}
-
-/* --- a take-over --- */
-
-/* Some member in sync had another gateway's key; or all have lost their reservations, and who wrote the
- * superblocks did not stop.  Without reservations nothing can be proven.
- */
-static bool
-takes_over(struct engine *engine, const struct assembly_verdict *verdict)
-{
-	const struct superblock *newest = &engine->members[verdict->newest].superblock;
-	bool taken = !newest->clean && newest->owner[0] != '\0' &&
-		     strcmp(gateway_of(newest->owner), gateway_of(engine->options.owner)) != 0;
-
-	for_each_member(engine, member)
-		taken |= member->identity.predecessor_key != 0 &&
-			 verdict->standing[member->slot] == STANDING_IN_SYNC;
-	return taken && any_reservation(engine, verdict);
-}
-
-/* Who stopped it in order may have started it again since, with members that this gateway does not
- * reach, and has it in its memory.  This one has not.
- */
-static bool
-may_run_elsewhere(const struct engine *engine, const struct assembly_verdict *verdict)
-{
-	const struct superblock *newest = &engine->members[verdict->newest].superblock;
-
-	return newest->owner[0] == '\0' && newest->epoch > engine->options.epoch_seen &&
-	       !MUTANT(GIVEN_BACK_IN_PART);
-}
-
-static void
-refuse_start(struct engine *engine, bool taken, int proven, int there, int quorum)
-{
-	engine->assembly->refused = true;
-	if (!taken) {
-		snprintf(engine->reason, sizeof(engine->reason),
-			 "this gateway did not run this volume last, or lost its record of that; "
-			 "another may run it with members that do not answer: %d of %d in sync do, "
-			 "%d are needed; bring them back, or --force if no other gateway has it",
-			 proven, there, quorum);
-		return;
-	}
-	snprintf(engine->reason, sizeof(engine->reason),
-		 "the gateway before is gone for certain from %d of %d members in sync, and may go "
-		 "on with the rest: %d are needed%s; bring them back, or --force if it is dead",
-		 proven, there, quorum,
-		 there == 2 ? " (of three members on level 5 one may be away)" : "");
-}
-
-static bool
-has_other_holder(const struct superblock *record)
-{
-	static const uint8_t none[16];
-
-	return memcmp(record->other_holder, none, sizeof(none)) != 0;
-}
-
-/* The gateway before may count on it: it is in sync, or its role was undecided, or it is the other
- * holder of a place.
- */
-static bool
-is_counted_on(const struct engine *engine, const struct assembly_verdict *verdict,
-	      const struct member *member)
-{
-	const struct superblock *newest = &engine->members[verdict->newest].superblock;
-	const struct superblock *own = &member->superblock;
-
-	if (verdict->standing[member->slot] == STANDING_IN_SYNC)
-		return true;
-	if (member->presence != PRESENCE_EXAMINED ||
-	    memcmp(own->volume_uuid, newest->volume_uuid, 16) != 0)
-		return false;
-	if (has_other_holder(newest) && memcmp(own->member_uuid, newest->other_holder, 16) == 0)
-		return true;
-	return own->role < newest->member_count && (newest->undecided_roles & ROLE(own->role)) &&
-	       memcmp(own->member_uuid, newest->member_uuids[own->role], 16) == 0;
-}
-
-/* The members from which the gateway before is proven gone, if this is a take-over, or else those
- * that answer, meet every set with which it could run, write and answer reads
- * (docs/design/engine.md, Two gateways).
- */
-static bool
-lacks_quorum(struct engine *engine, const struct assembly_verdict *verdict, bool taken)
-{
-	const struct superblock *newest = &engine->members[verdict->newest].superblock;
-	struct geometry geometry;
-	uint32_t out = 0;
-	int proven = 0, quorum;
-
-	if (load_may_force(engine) ||
-	    geometry_init(&geometry, newest->level, newest->member_count, newest->chunk_bytes,
-			  newest->block_bytes, newest->data_bytes) != 0)
-		return false;
-	for (int role = 0; role < newest->member_count; role++)
-		if (newest->member_states[role] != MEMBER_IN_SYNC &&
-		    !(newest->undecided_roles & ROLE(role)))
-			out |= ROLE(role);
-	for_each_member(engine, member)
-		proven += is_counted_on(engine, verdict, member) && member->link == LINK_OPEN &&
-			  (!taken || member->identity.taken || MUTANT(UNPROVEN_COUNTED));
-	quorum = geometry_quorum(&geometry, out) + has_other_holder(newest);
-	if (proven >= quorum)
-		return false;
-	refuse_start(engine, taken, proven,
-		     geometry.members - __builtin_popcount(out) + has_other_holder(newest), quorum);
-	return true;
-}
-
-/* A read that the gateway before began before it lost these members may be answered so long after;
- * nothing newer than what it knows may be acknowledged, nor read, before that.
- */
-static void
-await_lease(struct engine *engine, bool taken)
-{
-	engine->assembly->taken = taken;
-	engine->assembly->lease_ends_ms =
-		taken && !MUTANT(LEASE_UNAWAITED) ? engine_clock_ms(engine) + LEASE_AWAITED_MS : 0;
-}
-
-static bool
-is_lease_over(struct engine *engine)
-{
-	return engine->assembly->lease_ends_ms == 0 ||
-	       engine_clock_ms(engine) >= engine->assembly->lease_ends_ms;
-}
-
 static void
 begin_start(struct engine *engine, const struct assembly_verdict *verdict)
 {
-	const bool taken = takes_over(engine, verdict);
-
-	if (owned_by_another(engine, verdict) && !MUTANT(OWNER_IGNORED))
+	if (!takeover_may_begin(engine, verdict))
 		return;
-	if ((taken || may_run_elsewhere(engine, verdict)) && lacks_quorum(engine, verdict, taken))
-		return;
-	await_lease(engine, taken);
 	engine->assembly->resumed =
 		engine->members[verdict->newest].superblock.epoch == engine->options.epoch_seen ||
 		MUTANT(PREDECESSOR_KEPT);
@@ -513,6 +308,7 @@ begin_start(struct engine *engine, const struct assembly_verdict *verdict)
 		return;
 	}
 	place_members(engine, verdict);
+	takeover_begin(engine);
 	if (!all_fit(engine)) {
 		attempt_disown_members(engine);
 		engine->activity++; /* so that who is left is looked at */
@@ -707,7 +503,7 @@ end_waiting_to_take(struct engine *engine)
 	for_each_member(engine, member)
 		there += member->presence == PRESENCE_EXAMINED ||
 			 (says_held(member) && member->link != LINK_OPEN);
-	if (there < engine->options.members_needed && may_take_over(engine)) {
+	if (there < engine->options.members_needed && takeover_allowed(engine)) {
 		snprintf(engine->reason, sizeof(engine->reason),
 			 "%d of %d members that are needed answer: none is taken from another "
 			 "gateway before they do",
@@ -850,25 +646,10 @@ had_better_wait(const struct engine *engine)
 	return false;
 }
 
-/* Members that are away have its key yet, and it is proven gone: who comes back is preempted too.
- * Those that are there have had the last one's, for they were in sync.  That outlives a restart, for
- * members may be away longer.
- */
-static void
-name_predecessor(struct engine *engine)
-{
-	if (engine->assembly->resumed && !engine->assembly->taken)
-		engine->places->predecessor_key = engine->options.predecessor_key;
-	for_each_member(engine, member)
-		if (member->in_sync && member->identity.predecessor_key != 0 &&
-		    engine->assembly->taken)
-			engine->places->predecessor_key = member->identity.predecessor_key;
-}
-
 static void
 begin_running(struct engine *engine)
 {
-	name_predecessor(engine);
+	takeover_name_predecessor(engine);
 	engine->metadata->left_at_start = 0;
 	memset(engine->metadata->other_at_start, 0, 16);
 	metadata_decided(engine);
@@ -898,25 +679,15 @@ assemble_run(struct engine *engine)
 	load_run(engine);
 	if (engine->phase == PHASE_WRITE_SUPERBLOCKS && engine->metadata->wanted > 0 &&
 	    engine->metadata->durable >= engine->metadata->wanted &&
-	    engine->now_ms >= engine->assembly->not_before_ms && attempt_remember_epoch(engine)) {
+	    engine->now_ms >= engine->assembly->not_before_ms && takeover_is_told(engine) &&
+	    attempt_remember_epoch(engine)) {
 		if (engine->record.log_key != 0 && !MUTANT(LOG_UNREPLAYED))
 			replay_begin(engine);
-		else if (is_lease_over(engine))
+		else if (takeover_lease_is_over(engine))
 			begin_running(engine);
 	}
-	if (engine->phase == PHASE_REPLAY && replay_done(engine) && is_lease_over(engine))
+	if (engine->phase == PHASE_REPLAY && replay_done(engine) && takeover_lease_is_over(engine))
 		begin_running(engine);
-}
-
-static uint64_t
-lease_deadline(const struct engine *engine)
-{
-	const uint64_t ends_ms = engine->assembly->lease_ends_ms;
-
-	return ends_ms > engine->now_ms && (engine->phase == PHASE_WRITE_SUPERBLOCKS ||
-					    engine->phase == PHASE_REPLAY)
-		       ? ends_ms
-		       : UINT64_MAX;
 }
 
 uint64_t
@@ -926,15 +697,15 @@ assemble_deadline(const struct engine *engine)
 	uint64_t deadline = engine->now_ms < limit ? limit : UINT64_MAX;
 
 	if (engine->phase != PHASE_EXAMINE && engine->phase != PHASE_WRITE_SUPERBLOCKS)
-		return lease_deadline(engine);
+		return takeover_deadline(engine);
 	if (engine->now_ms < engine->assembly->not_before_ms)
 		return engine->assembly->not_before_ms;
 	if (engine->phase != PHASE_EXAMINE &&
 	    engine->now_ms < engine->phase_since_ms + engine->options.give_up_ms &&
-	    engine->phase_since_ms + engine->options.give_up_ms < lease_deadline(engine))
+	    engine->phase_since_ms + engine->options.give_up_ms < takeover_deadline(engine))
 		return engine->phase_since_ms + engine->options.give_up_ms;
 	if (engine->phase != PHASE_EXAMINE)
-		return lease_deadline(engine);
+		return takeover_deadline(engine);
 	/* Once that has passed, it is something else that keeps it from starting. */
 	if (engine->assembly->startable_ms != 0 &&
 	    engine->assembly->startable_ms + engine->assembly->startable_wait_ms > engine->now_ms &&

@@ -31,6 +31,22 @@ bool load_may_force(const struct engine *engine);
 /* for what a member refuses to read: that may pass */
 bool load_may_wait(const struct engine *engine);
 
+/* --- takeover.c --- */
+
+/* May members be taken from another gateway now? */
+bool takeover_allowed(const struct engine *engine);
+/* May this start begin, or is the volume another gateway's?  false: engine->reason says why not. */
+bool takeover_may_begin(struct engine *engine, const struct assembly_verdict *verdict);
+/* Members have their roles: who is to hear of this start is on record. */
+void takeover_begin(struct engine *engine);
+/* Superblocks are durable: has everybody heard who has to?  Ask in each turn; it may begin the
+ * attempt again.
+ */
+bool takeover_is_told(struct engine *engine);
+bool takeover_lease_is_over(struct engine *engine);
+uint64_t takeover_deadline(const struct engine *engine);
+void takeover_name_predecessor(struct engine *engine);
+
 /* --- assemble.c --- */
 
 void assemble_forget_taken(struct engine *engine);

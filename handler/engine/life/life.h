@@ -2,6 +2,7 @@
  * what is asked of it.
  *
  *	engine.c	creation, admission, the run loop	assemble.c	from superblocks to a running volume
+ *	takeover.c	the volume was another gateway's
  *	attempt.c	how an attempt to do so ends		load.c		maps and tables of all that start
  *	stop.c		an orderly end				grow.c		members have become larger
  *	admin.c		what an administrator asks for		probe.c		how fast members answer
@@ -30,7 +31,9 @@ struct assembly {
 	uint64_t startable_ms;
 	uint32_t startable_wait_ms; /* from then on */
 	bool taken;		    /* from another gateway, by this start */
-	bool resumed;		    /* nobody has had it since this gateway did */
+	/* members that have to hear of this start before it runs; 0: none */
+	int quorum;
+	bool resumed; /* nobody has had it since this gateway did */
 	/* a take-over is up then, by engine_clock_ms(); 0: it is none */
 	uint64_t lease_ends_ms;
 	uint8_t *maps;	    /* the map of each member, while they are loaded */

@@ -382,6 +382,7 @@ dismiss_former(struct engine *engine, struct member *former)
 	former->leaving = true;
 	former->standing = STANDING_OBSOLETE;
 	member_note(former, "replaced");
+	former->untold = MUTANT(FORMER_TOLD_ONCE) ? 1 : 2; /* copies */
 	engine->evicting++;
 	if (!MUTANT(FORMER_AWAITED))
 		evict_unawaited(former);
@@ -417,7 +418,6 @@ target_complete(struct engine *engine)
 	engine->target_state->epoch = evict_raise_epoch(engine);
 	engine->metadata->target_record = metadata_commit(engine);
 	engine->evicting++;
-	engine->metadata->former_untold = 2;
 	intent_target_single(&engine->intent); /* it must not lose rows again on its way in */
 	enter_target_phase(engine, TARGET_TAKING);
 	if (engine->by_role[role] != NULL)
@@ -457,6 +457,21 @@ target_contested(struct member *former)
 	member_fence_off(former);
 }
 
+static bool
+former_told(struct member *former)
+{
+	if (MUTANT(FORMER_UNTOLD))
+		return true;
+	if (!metadata_out_told(former))
+		return false;
+	if (former->untold < 0)
+		engine_log(former->engine, LOG_WARNING,
+			   "device %s could not be told that its place was taken: wipe it before "
+			   "another gateway reaches it",
+			   former->backend->label);
+	return true;
+}
+
 void
 target_settle(struct engine *engine)
 {
@@ -470,7 +485,7 @@ target_settle(struct engine *engine)
 		return;
 	}
 	former = engine->by_role[engine->target->role];
-	if (former == NULL || metadata_former_told(former))
+	if (former == NULL || former_told(former))
 		take_place(engine);
 }
 

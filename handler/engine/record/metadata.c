@@ -111,15 +111,15 @@ metadata_target_counted(const struct engine *engine)
 /* --- an update --- */
 
 static void
-send_superblock(struct member *member, struct superblock superblock,
-		void (*done)(struct member_io *mio, int result))
+send_superblock(struct member *member, struct superblock superblock, int role,
+		enum io_policy policy, void (*done)(struct member_io *mio, int result))
 {
 	struct engine *engine = member->engine;
 	uint8_t *block = member->page + 2 * LAYOUT_SUPERBLOCK_BYTES;
 	struct iovec iov = { block, LAYOUT_SUPERBLOCK_BYTES };
 	struct member_io *mio;
 
-	superblock.role = (uint8_t)member->role;
+	superblock.role = (uint8_t)role;
 	superblock.member_bytes = member->superblock.member_bytes;
 	/* It may have missed that the volume has grown, after it was measured. */
 	if (superblock.member_bytes < layout_end_bytes(superblock.areas))
@@ -128,7 +128,7 @@ send_superblock(struct member *member, struct superblock superblock,
 	memcpy(superblock.member_uuid, member->uuid, 16);
 	superblock_encode(&superblock, block);
 	mio = member_io_create(member, BACKEND_WRITE, superblock_offset(superblock.write_count),
-			       IO_SUPERBLOCK);
+			       policy);
 	mio->io.fua = true;
 	member_io_append(mio, &iov, 1, LAYOUT_SUPERBLOCK_BYTES);
 	engine->metadata->pending++;
@@ -211,7 +211,8 @@ write_superblock(struct member *member)
 	struct engine *engine = member->engine;
 
 	engine->metadata->epoch_written = engine->record.epoch;
-	send_superblock(member, record_to_say(engine), superblock_written);
+	send_superblock(member, record_to_say(engine), member->role, IO_SUPERBLOCK,
+			superblock_written);
 }
 
 /* Its own superblock comes with those of the others that say so, not before its marks are durable.
@@ -247,60 +248,83 @@ note_write_counts(struct engine *engine)
 		record->write_counts[target->role] = target->write_count;
 }
 
-/* --- who has lost its place --- */
+/* --- who is out, and its own superblock says otherwise --- */
 
 static void
-former_told(struct member_io *mio, int result)
+out_told(struct member_io *mio, int result)
 {
-	struct member *former = mio->member;
-	struct metadata *metadata = former->engine->metadata;
+	struct member *member = mio->member;
 
-	metadata->pending--;
-	former->engine->activity++;
+	member->engine->metadata->pending--;
+	member->engine->activity++;
 	if (result != 0) {
-		metadata->former_untold = -1;
+		member->untold = -1;
 		return;
 	}
-	former->write_count++;
-	if (metadata->former_untold > 0)
-		metadata->former_untold--;
+	member->write_count++;
+	superblock_decode(mio->segments[0].iov_base, &member->superblock, NULL);
+	member->copy_lost = false;
+	if (member->untold > 0)
+		member->untold--;
 }
 
-/* As the others have it, and nobody has to count it: it is listed as one that was taken out, in the
- * set that its follower needs no more, for a superblock says who it is itself.
+/* A superblock says who it is itself: where the record lists it no more, it is listed in its own as
+ * one that was taken out, in a set that is free, or that others need and not it.
  */
-static void
-tell_former(struct member *former)
+static struct tracked_member *
+set_for(struct superblock *superblock, const uint8_t uuid[16])
 {
-	struct superblock superblock = former->engine->record;
-	struct tracked_member *tracked = &superblock.tracked[former->engine->target->stale_set];
+	struct tracked_member *free_set = NULL;
 
-	*tracked = (struct tracked_member){ .role = (uint8_t)former->role, .state = MEMBER_FAULTY };
-	memcpy(tracked->member_uuid, former->uuid, 16);
-	send_superblock(former, superblock, former_told);
+	for (int set = LAYOUT_STALE_SETS - 1; set >= 0; set--) {
+		struct tracked_member *tracked = &superblock->tracked[set];
+
+		if (tracked->state != 0 && memcmp(tracked->member_uuid, uuid, 16) == 0)
+			return NULL;
+		if (tracked->state == 0 || free_set == NULL)
+			free_set = tracked;
+	}
+	return free_set;
+}
+
+static bool
+has_place_on_record(const struct superblock *record, const uint8_t uuid[16])
+{
+	for (int role = 0; role < record->member_count; role++)
+		if (memcmp(record->member_uuids[role], uuid, 16) == 0)
+			return true;
+	return false;
+}
+
+static void
+tell_out(struct member *member)
+{
+	struct superblock superblock = member->engine->record;
+	const int role = member->role >= 0 ? member->role : member->superblock.role;
+	struct tracked_member *tracked = has_place_on_record(&superblock, member->uuid)
+						 ? NULL
+						 : set_for(&superblock, member->uuid);
+
+	if (tracked != NULL) {
+		*tracked = (struct tracked_member){ .role = (uint8_t)role, .state = MEMBER_FAULTY };
+		memcpy(tracked->member_uuid, member->uuid, 16);
+	}
+	send_superblock(member, superblock, role, member->checked ? IO_SUPERBLOCK : IO_PROBE,
+			out_told);
 }
 
 bool
-metadata_former_told(struct member *former)
+metadata_out_told(struct member *member)
 {
-	struct metadata *metadata = former->engine->metadata;
-
-	if (metadata->former_untold > 0 && !MUTANT(FORMER_UNTOLD) &&
-	    !(metadata->former_untold == 1 && MUTANT(FORMER_TOLD_ONCE))) {
-		if (metadata->pending > 0)
-			return false;
-		if (member_usable(former)) {
-			tell_former(former);
-			return false;
-		}
-		metadata->former_untold = -1;
+	if (member->untold <= 0)
+		return true;
+	if (member->engine->metadata->pending > 0)
+		return false;
+	if (member->link == LINK_OPEN && !member->condemned && !member->disputed) {
+		tell_out(member);
+		return false;
 	}
-	if (metadata->former_untold < 0)
-		engine_log(former->engine, LOG_WARNING,
-			   "device %s could not be told that its place was taken: wipe it before "
-			   "another gateway reaches it",
-			   former->backend->label);
-	metadata->former_untold = 0;
+	member->untold = -1;
 	return true;
 }
 

@@ -33,12 +33,8 @@ struct metadata {
 	int target_uncounted;
 	/* generation in which those in sync say that it is about to be; 0: not yet */
 	uint64_t target_announced;
-	/* Of whose place it takes: copies of its superblock that don't say so yet; -1: it can't be
-	 * told.
-	 */
-	int former_untold;
-	/* Roles that were on record as in sync, or as undecided, and are out since this start: its
-	 * epoch is not remembered yet.
+	/* Roles that were on record as in sync, or as undecided, and are out since this start, or have
+	 * to hear of it: its epoch is not remembered yet.
 	 */
 	uint32_t left_at_start;
 	uint8_t other_at_start[16]; /* other_holder of that record, so long */
@@ -60,10 +56,10 @@ bool metadata_target_heard(const struct engine *engine);
 bool metadata_target_may_clean(const struct engine *engine);
 /* may others be told how many superblocks it has? */
 bool metadata_target_counted(const struct engine *engine);
-/* Has it heard, in both copies, that its place is the target's? Then it is no member to whoever
- * meets it alone.  Ask in each turn; also true, with a warning in the log, when it can't be told.
+/* Has it heard, in both copies, that it is out, as member.untold asks for?  Then it is no member to
+ * whoever meets it alone.  Ask in each turn; also true when it can't be told.
  */
-bool metadata_former_told(struct member *former);
+bool metadata_out_told(struct member *member);
 
 /* --- epochs.c --- */
 

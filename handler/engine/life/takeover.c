@@ -1,0 +1,371 @@
+/* takeover.c - the volume was another gateway's, or may be: whether this one may start it, and what
+ * has to be so before it runs.
+ *
+ * That gateway goes on, or is started again, with members that this one does not reach.  So there is
+ * a quorum: members that meet every set with which it could run (docs/design/engine.md, Two
+ * gateways).  It is proven gone from them (backend_identity.taken), and each of them says whose the
+ * volume is, durably, before this start has run: what a reservation says is gone with the member's
+ * power.
+ */
+#include "internal.h"
+#include "engine/members/members.h"
+#include "engine/record/record.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define COPIES 2 /* of a superblock */
+
+static const char *
+gateway_of(const char *owner)
+{
+	const char *mark = strrchr(owner, '#');
+
+	return mark != NULL ? mark : owner;
+}
+
+/* A start that did not succeed in time takes nothing any more: another gateway may have been
+ * started since.
+ */
+bool
+takeover_allowed(const struct engine *engine)
+{
+	const uint32_t limit_ms = engine->options.take_over_ms;
+
+	return engine->now_ms - engine->assembly->started_ms < limit_ms ||
+	       (limit_ms != 0 && MUTANT(TAKE_OVER_LASTS));
+}
+
+static bool
+any_reservation(struct engine *engine, const struct assembly_verdict *verdict)
+{
+	for_each_member(engine, member)
+		if (verdict->standing[member->slot] == STANDING_IN_SYNC &&
+		    member->identity.reservation)
+			return true;
+	return false;
+}
+
+/* A copy of the superblock that can't be read may have been the newer one.  One member with both
+ * copies would know: superblocks are written to all before they are written again.  And this
+ * gateway knows what it has run itself.
+ */
+static bool
+owner_unknown(struct engine *engine, const struct assembly_verdict *verdict)
+{
+	for_each_member(engine, member)
+		if (verdict->standing[member->slot] == STANDING_IN_SYNC && !member->copy_lost)
+			return false;
+	return engine->options.epoch_seen < engine->members[verdict->newest].superblock.epoch &&
+	       !MUTANT(LOST_OWNER_IGNORED);
+}
+
+/* Targets that know no reservations can't say that another gateway uses them (DESIGN rule 8).  What
+ * they can say is who assembled the volume last and did not stop it; whether that one still runs,
+ * only a person knows.
+ */
+static bool
+owned_by_another(struct engine *engine, const struct assembly_verdict *verdict)
+{
+	const struct superblock *newest = &engine->members[verdict->newest].superblock;
+	const bool stopped = newest->clean || newest->owner[0] == '\0';
+
+	/* that is ours, so it is nobody else's */
+	if (takeover_allowed(engine) || any_reservation(engine, verdict))
+		return false;
+	if (!stopped && strcmp(gateway_of(newest->owner), gateway_of(engine->options.owner)) != 0)
+		snprintf(engine->reason, sizeof(engine->reason),
+			 "in use by %s, or was when that ended without stopping it; its targets "
+			 "know no reservations: if that gateway is gone for certain, start with "
+			 "--take-over",
+			 newest->owner);
+	else if (stopped && owner_unknown(engine, verdict))
+		snprintf(engine->reason, sizeof(engine->reason),
+			 "who has it is not known: on each member that is here one copy of the "
+			 "superblock can't be read, and its targets know no reservations: if no "
+			 "gateway has it for certain, start with --take-over");
+	else
+		return false;
+	engine->assembly->refused = true;
+	return true;
+}
+
+/* --- a take-over --- */
+
+/* A take-over was begun, and did not end: its gateway is dead, or was started again, or this is the
+ * next attempt of it.  Who was in sync or undecided before still is.
+ */
+static bool
+is_taken_in_part(const struct superblock *newest)
+{
+	for (int role = 0; role < newest->member_count; role++)
+		if ((newest->undecided_roles & ROLE(role)) &&
+		    newest->member_states[role] == MEMBER_IN_SYNC)
+			return !MUTANT(TAKEN_IN_PART);
+	return false;
+}
+
+/* Some member in sync had another gateway's key; or all have lost their reservations, and who wrote
+ * the superblocks did not stop, or was taking the volume over.  Without reservations nothing can be proven.
+ */
+static bool
+takes_over(struct engine *engine, const struct assembly_verdict *verdict)
+{
+	const struct superblock *newest = &engine->members[verdict->newest].superblock;
+	bool taken = is_taken_in_part(newest) ||
+		     (!newest->clean && newest->owner[0] != '\0' &&
+		      strcmp(gateway_of(newest->owner), gateway_of(engine->options.owner)) != 0);
+
+	for_each_member(engine, member)
+		taken |= member->identity.predecessor_key != 0 &&
+			 verdict->standing[member->slot] == STANDING_IN_SYNC;
+	return taken && any_reservation(engine, verdict);
+}
+
+/* Who stopped it in order may have started it again since, with members that this gateway does not
+ * reach, and has it in its memory.  This one has not.
+ */
+static bool
+may_run_elsewhere(const struct engine *engine, const struct assembly_verdict *verdict)
+{
+	const struct superblock *newest = &engine->members[verdict->newest].superblock;
+
+	if (is_taken_in_part(newest))
+		return true;
+	return newest->owner[0] == '\0' && newest->epoch > engine->options.epoch_seen &&
+	       !MUTANT(GIVEN_BACK_IN_PART);
+}
+
+static void
+refuse_start(struct engine *engine, bool taken, int proven, int there, int quorum)
+{
+	engine->assembly->refused = true;
+	if (!taken) {
+		snprintf(engine->reason, sizeof(engine->reason),
+			 "this gateway did not run this volume last, or lost its record of that; "
+			 "another may run it with members that do not answer: %d of %d in sync do, "
+			 "%d are needed; bring them back, or --force if no other gateway has it",
+			 proven, there, quorum);
+		return;
+	}
+	snprintf(engine->reason, sizeof(engine->reason),
+		 "the gateway before is gone for certain from %d of %d members in sync, and may go "
+		 "on with the rest: %d are needed%s; bring them back, or --force if it is dead",
+		 proven, there, quorum,
+		 there == 2 ? " (of three members on level 5 one may be away)" : "");
+}
+
+static bool
+has_other_holder(const struct superblock *record)
+{
+	static const uint8_t none[16];
+
+	return memcmp(record->other_holder, none, sizeof(none)) != 0;
+}
+
+/* The gateway before may count on it: it is in sync, or its role was undecided, or it is the other
+ * holder of a place.
+ */
+static bool
+is_counted_on(const struct engine *engine, const struct assembly_verdict *verdict,
+	      const struct member *member)
+{
+	const struct superblock *newest = &engine->members[verdict->newest].superblock;
+	const struct superblock *own = &member->superblock;
+
+	if (verdict->standing[member->slot] == STANDING_IN_SYNC)
+		return true;
+	if (member->presence != PRESENCE_EXAMINED ||
+	    memcmp(own->volume_uuid, newest->volume_uuid, 16) != 0)
+		return false;
+	if (has_other_holder(newest) && memcmp(own->member_uuid, newest->other_holder, 16) == 0)
+		return true;
+	return own->role < newest->member_count && (newest->undecided_roles & ROLE(own->role)) &&
+	       memcmp(own->member_uuid, newest->member_uuids[own->role], 16) == 0;
+}
+
+/* The members from which the gateway before is proven gone, if this is a take-over, or else those
+ * that answer, meet every set with which it could run, write and answer reads
+ * (docs/design/engine.md, Two gateways).
+ */
+static bool
+has_quorum(struct engine *engine, const struct assembly_verdict *verdict, bool taken)
+{
+	const struct superblock *newest = &engine->members[verdict->newest].superblock;
+	struct geometry geometry;
+	uint32_t out = 0;
+	int proven = 0, quorum;
+
+	if (load_may_force(engine) ||
+	    geometry_init(&geometry, newest->level, newest->member_count, newest->chunk_bytes,
+			  newest->block_bytes, newest->data_bytes) != 0)
+		return true;
+	for (int role = 0; role < newest->member_count; role++)
+		if (newest->member_states[role] != MEMBER_IN_SYNC &&
+		    !(newest->undecided_roles & ROLE(role)))
+			out |= ROLE(role);
+	for_each_member(engine, member) {
+		member->counted = is_counted_on(engine, verdict, member) &&
+				  member->link == LINK_OPEN &&
+				  (!taken || member->identity.taken || MUTANT(UNPROVEN_COUNTED));
+		proven += member->counted;
+	}
+	quorum = geometry_quorum(&geometry, out) + has_other_holder(newest);
+	if (proven < quorum) {
+		refuse_start(engine, taken, proven,
+			     geometry.members - __builtin_popcount(out) + has_other_holder(newest),
+			     quorum);
+		return false;
+	}
+	engine->assembly->quorum = quorum;
+	return true;
+}
+
+/* A read that the gateway before began before it lost these members may be answered so long after;
+ * nothing newer than what it knows may be acknowledged, nor read, before that.
+ */
+static void
+await_lease(struct engine *engine, bool taken)
+{
+	engine->assembly->taken = taken;
+	engine->assembly->lease_ends_ms =
+		taken && !MUTANT(LEASE_UNAWAITED) ? engine_clock_ms(engine) + LEASE_AWAITED_MS : 0;
+}
+
+bool
+takeover_lease_is_over(struct engine *engine)
+{
+	return engine->assembly->lease_ends_ms == 0 ||
+	       engine_clock_ms(engine) >= engine->assembly->lease_ends_ms;
+}
+
+uint64_t
+takeover_deadline(const struct engine *engine)
+{
+	const uint64_t ends_ms = engine->assembly->lease_ends_ms;
+
+	return ends_ms > engine->now_ms && (engine->phase == PHASE_WRITE_SUPERBLOCKS ||
+					    engine->phase == PHASE_REPLAY)
+		       ? ends_ms
+		       : UINT64_MAX;
+}
+
+bool
+takeover_may_begin(struct engine *engine, const struct assembly_verdict *verdict)
+{
+	const bool taken = takes_over(engine, verdict);
+
+	engine->assembly->quorum = 0;
+	if (owned_by_another(engine, verdict) && !MUTANT(OWNER_IGNORED))
+		return false;
+	if ((taken || may_run_elsewhere(engine, verdict)) && !has_quorum(engine, verdict, taken))
+		return false;
+	await_lease(engine, taken);
+	return true;
+}
+
+/* --- everybody who counts is told --- */
+
+/* What the others know of it when it has been told: it is none that was used elsewhere, nor one that
+ * went back.
+ */
+static void
+expect_told(struct member *member)
+{
+	struct superblock *record = &member->engine->record;
+	struct tracked_member *tracked;
+
+	member->untold = COPIES;
+	if (member->role >= 0 && !MUTANT(ATTEMPT_DECIDED))
+		/* Until all is told nobody starts with less, this gateway neither. */
+		member->engine->metadata->left_at_start |= ROLE(member->role);
+	if (member->in_sync || member->stale_set < 0)
+		return;
+	tracked = &record->tracked[member->stale_set];
+	tracked->epoch = record->epoch;
+	tracked->write_count = member->write_count;
+}
+
+void
+takeover_begin(struct engine *engine)
+{
+	for_each_member(engine, member)
+		if (engine->assembly->quorum > 0 && member->counted)
+			expect_told(member);
+}
+
+/* Those in sync have been, by the superblocks that are durable. */
+static bool
+all_told(struct engine *engine, int *heard)
+{
+	*heard = 0;
+	for_each_member(engine, member) {
+		if (!member->counted)
+			continue;
+		if (!member->in_sync && !MUTANT(COUNTED_UNTOLD) && !metadata_out_told(member))
+			return false;
+		*heard += member->in_sync || member->untold == 0 || MUTANT(COUNTED_UNTOLD);
+	}
+	return true;
+}
+
+static struct member *
+first_untold(struct engine *engine)
+{
+	for_each_member(engine, member)
+		if (member->counted && !member->in_sync && member->untold != 0)
+			return member;
+	return NULL;
+}
+
+/* Its session may be another gateway's by now: only a log-in tells. */
+static void
+begin_again(struct engine *engine)
+{
+	char why[sizeof(engine->reason)] =
+		"members that a take-over needs went before they heard of it";
+	struct member *untold = first_untold(engine);
+
+	if (untold != NULL) {
+		snprintf(why, sizeof(why),
+			 "the gateway before may go on with device %.100s, which does not take the "
+			 "superblock that says that it is out: mend it, or --force if that gateway "
+			 "is dead",
+			 untold->backend->label);
+		if (untold->link == LINK_OPEN && !untold->evicting)
+			member_close(untold);
+	}
+	attempt_again(engine, why);
+}
+
+bool
+takeover_is_told(struct engine *engine)
+{
+	int heard;
+
+	if (engine->assembly->quorum == 0)
+		return true;
+	if (!all_told(engine, &heard))
+		return false;
+	if (heard < engine->assembly->quorum && !MUTANT(UNHEARD_COUNTED)) {
+		begin_again(engine);
+		return false;
+	}
+	engine->assembly->quorum = 0;
+	return true;
+}
+
+/* Members that are away have its key yet, and it is proven gone: who comes back is preempted too.
+ * Those that are there have had the last one's, for they were in sync.  That outlives a restart, for
+ * members may be away longer.
+ */
+void
+takeover_name_predecessor(struct engine *engine)
+{
+	if (engine->assembly->resumed && !engine->assembly->taken)
+		engine->places->predecessor_key = engine->options.predecessor_key;
+	for_each_member(engine, member)
+		if (member->in_sync && member->identity.predecessor_key != 0 &&
+		    engine->assembly->taken)
+			engine->places->predecessor_key = member->identity.predecessor_key;
+}
