@@ -44,8 +44,7 @@ start_engine(struct replay *replay)
 		.give_up_ms = 1000,
 		.resync_rows_max = replay->lose ? 0 : 16,
 		.log = replay->log,
-		/* it ran the volume before all that was recorded */
-		.epoch_seen = replay->shape.epoch,
+		.epoch_seen = replay->epoch_seen,
 	};
 	struct engine_port port = { .log = say, .owner = replay };
 	struct backend *backends[IRAID_MEMBERS_MAX];

@@ -483,6 +483,16 @@ take_snapshot(struct sim *sim, int m)
 	sim->snapshot_of = m;
 }
 
+/* It may say yet that another one is out. */
+static bool
+any_late_write(const struct sim *sim)
+{
+	for (int m = 0; m < sim->slots; m++)
+		if (sim->members[m].late != NULL)
+			return true;
+	return false;
+}
+
 /* Is it in sync, with all others well, and will they know that the snapshot is older? If not, only
  * checksums could.
  */
@@ -492,7 +502,8 @@ would_be_known(const struct sim *sim, int m)
 	struct superblock old;
 
 	return m >= 0 && sim->roles[m] >= 0 && sim->holder[sim->roles[m]] == m &&
-	       record_away(sim, m) == 0 && sim_read_superblock(&sim->snapshot, &old) &&
+	       record_away(sim, m) == 0 && !any_late_write(sim) &&
+	       sim_read_superblock(&sim->snapshot, &old) &&
 	       record_knows_older(sim, sim->roles[m], &old);
 }
 
