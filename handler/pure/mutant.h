@@ -1293,6 +1293,9 @@
 	X(ATTEMPT_DECIDED, "attempt-decided", 8,							\
 	  "test_engine_takeover: test_a_take_over_that_died_is_begun_with_as_many",		\
 	  "superblocks of a take-over that has not told all say that it has")		\
+	X(TOLD_OF_LATER, "told-of-later", 17,							\
+	  "test_engine_takeover: test_who_is_told_of_a_later_epoch_lacks_no_more_than_before",		\
+	  "a device that is told that it is out seems to have been used elsewhere")	\
 	X(UNDECIDED_UNSAID, "undecided-unsaid", 7,						\
 	  "test_engine_takeover: test_who_may_run_on_with_who_went_is_waited_for",			\
 	  "members don't say that their gateway may forget an eviction, and another takes over by one copy")	\

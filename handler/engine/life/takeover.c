@@ -266,24 +266,13 @@ takeover_may_begin(struct engine *engine, const struct assembly_verdict *verdict
 
 /* --- everybody who counts is told --- */
 
-/* What the others know of it when it has been told: it is none that was used elsewhere, nor one that
- * went back.
- */
+/* Until all have heard nobody starts with less, this gateway neither. */
 static void
 expect_told(struct member *member)
 {
-	struct superblock *record = &member->engine->record;
-	struct tracked_member *tracked;
-
 	member->untold = COPIES;
 	if (member->role >= 0 && !MUTANT(ATTEMPT_DECIDED))
-		/* Until all is told nobody starts with less, this gateway neither. */
 		member->engine->metadata->left_at_start |= ROLE(member->role);
-	if (member->in_sync || member->stale_set < 0)
-		return;
-	tracked = &record->tracked[member->stale_set];
-	tracked->epoch = record->epoch;
-	tracked->write_count = member->write_count;
 }
 
 void

@@ -223,6 +223,19 @@ knows_target(const struct engine *engine)
 	return engine->target_phase == TARGET_FILLING || engine->target_phase == TARGET_TAKING;
 }
 
+/* It is out, and is sent no more than these: it is none that was used elsewhere, nor one that went
+ * back.
+ */
+static void
+note_untold(struct engine *engine, const struct member *member)
+{
+	struct tracked_member *tracked = &engine->record.tracked[member->stale_set];
+
+	tracked->write_count = member->write_count;
+	if (!MUTANT(TOLD_OF_LATER))
+		tracked->epoch = engine->record.epoch;
+}
+
 /* How many writes of its superblock each has acknowledged, and which epoch who is being filled may
  * have: what the others know of it at the next assembly.
  */
@@ -233,9 +246,12 @@ note_write_counts(struct engine *engine)
 	const struct member *target = engine->target;
 
 	memset(record->write_counts, 0, sizeof(record->write_counts));
-	for_each_member(engine, member)
+	for_each_member(engine, member) {
 		if (member->in_sync)
 			record->write_counts[member->role] = member->write_count;
+		else if (member->untold > 0 && member->stale_set >= 0)
+			note_untold(engine, member);
+	}
 	if (target == NULL || !knows_target(engine))
 		return;
 	record->tracked[target->stale_set].write_count =

@@ -876,6 +876,40 @@ test_a_take_over_that_died_is_begun_with_as_many(void **state)
 	finish(&rig);
 }
 
+/* Another one goes in that take-over, and raises the epoch. */
+static void
+test_who_is_told_of_a_later_epoch_lacks_no_more_than_before(void **state)
+{
+	struct rig rig;
+	struct tap tap;
+	uint64_t epoch;
+
+	(void)state;
+	begin(&rig, 6, 4, 84);
+	tap_init(&tap, &rig.members[2]);
+	run(&rig);
+	die_undecided(&rig);
+	epoch = rig_superblock(&rig, 0).epoch;
+	rig.epoch_recorded = 0;
+	rig.errors_allowed = true; /* of what was being written, with two away */
+	tap.judge = tap_hold_superblocks;
+	take_over(&rig, 15);
+	while (rig_superblock(&rig, 0).epoch == epoch)
+		rig_step(&rig);
+	rig.members[2].reachable = false;
+	fake_member_cut(&rig.members[2], false);
+	tap.judge = NULL;
+	tap_drop(&tap);
+	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 20000));
+	rig_crash(&rig); /* the next start goes by what is on record of it */
+	rig.members[2].reachable = true;
+	rig_start(&rig);
+	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 20000));
+	assert_int_equal(rig.engine->members[1].standing, STANDING_OUT_OF_DATE);
+	assert_true(rig_wait(&rig, VOLUME_ACTIVE, 20000));
+	finish(&rig);
+}
+
 static bool
 is_kept_waiting(struct rig *rig)
 {
@@ -919,6 +953,7 @@ main(void)
 		cmocka_unit_test(test_who_goes_before_it_hears_is_not_counted_on),
 		cmocka_unit_test(test_a_take_over_that_died_is_begun_with_as_many),
 		cmocka_unit_test(test_who_refuses_to_hear_keeps_a_take_over_waiting),
+		cmocka_unit_test(test_who_is_told_of_a_later_epoch_lacks_no_more_than_before),
 		cmocka_unit_test(test_who_died_goes_on_without_who_went),
 		cmocka_unit_test(test_who_was_missed_at_a_start_is_waited_for),
 		cmocka_unit_test(test_nothing_is_stopped_in_order_while_somebody_goes),
