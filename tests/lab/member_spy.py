@@ -3,8 +3,11 @@
     with MemberSpy(farm, addresses) as spy:
         spy.members()                  # what the volume is made of
         ...
-        spy.late("10.77.1.11")         # commands of this gateway that ended well at a member behind the PREEMPT of another
+        spy.late("10.77.1.11")         # commands of this gateway that ended well at a member behind the fence of another
         spy.forgive("10.77.1.11")      # it is to have the volume again
+
+The fence is the PREEMPT of another gateway for what comes here when that was answered.  What was under way then may end
+well until the LOGICAL UNIT RESET that follows is answered; only then does that gateway look at the member.
 
 A command counts when the target answered GOOD to it: until then it has changed nothing that anybody may rely on, but it
 may have.  The order at a member is the order of its answers here.
@@ -24,6 +27,8 @@ from iraid_dev.stack.farm import LUN, TargetFarm
 PORT = 3260
 HEADER_BYTES, BUFFER_BYTES = 48, 256 << 10
 SCSI_COMMAND, SCSI_RESPONSE, DATA_IN = 0x01, 0x21, 0x25
+TASK_REQUEST, TASK_RESPONSE = 0x02, 0x22
+LOGICAL_UNIT_RESET = 5
 HAS_STATUS = 0x01  # of a Data-In PDU
 GOOD = 0
 CDB = 32
@@ -66,6 +71,8 @@ class MemberSpy:
         self._lock = threading.Lock()
         self._gateways: set[str] = set()
         self._fenced: dict[tuple[str, int], float] = {}
+        self._fenced_by: dict[tuple[str, int], str] = {}
+        self._reset: set[tuple[str, int]] = set()  # as well
         self._late: dict[str, list[Late]] = collections.defaultdict(list)
         self._listeners = [socket.create_server((address, port)) for address in addresses]
 
@@ -96,7 +103,10 @@ class MemberSpy:
     def forgive(self, gateway: str) -> None:
         with self._lock:
             self._late[gateway] = []
-            self._fenced = {key: when for key, when in self._fenced.items() if key[0] != gateway}
+            for of in (self._fenced, self._fenced_by):
+                for key in [key for key in of if key[0] == gateway]:
+                    of.pop(key)
+            self._reset = {key for key in self._reset if key[0] != gateway}
 
     def _accept(self, number: int) -> None:
         while True:
@@ -128,14 +138,21 @@ class MemberSpy:
             if opcode == PERSISTENT_RESERVE_OUT and command.cdb[1] & 0x1F in (PREEMPT, PREEMPT_AND_ABORT):
                 for other in self._gateways - {gateway}:
                     self._fenced.setdefault((other, number), now)
+                    self._fenced_by.setdefault((other, number), gateway)
                 return
             if opcode not in WRITES | READS:
                 return
             (self.writes if opcode in WRITES else self.reads)[gateway] += 1
             fenced = self._fenced.get((gateway, number))
-            if fenced is not None:
-                late = Late(number, opcode, command.block, now - fenced, command.came < fenced)
-                self._late[gateway].append(late)
+            if fenced is None:
+                return
+            sent_before = command.came < fenced
+            if not sent_before or (gateway, number) in self._reset:
+                self._late[gateway].append(Late(number, opcode, command.block, now - fenced, sent_before))
+
+    def _was_reset(self, number: int, gateway: str) -> None:
+        with self._lock:
+            self._reset |= {key for key, by in self._fenced_by.items() if by == gateway and key[1] == number}
 
 
 class _Session:
@@ -144,6 +161,7 @@ class _Session:
     def __init__(self, spy: MemberSpy, number: int, gateway: str):
         self._spy, self._number, self._gateway = spy, number, gateway
         self._open: dict[bytes, Command] = {}  # by task tag
+        self._resets: set[bytes] = set()
 
     def run(self, near: socket.socket, far: socket.socket) -> None:
         back = threading.Thread(target=self._copy, args=(far, near, self._answer), daemon=True)
@@ -170,6 +188,8 @@ class _Session:
     def _request(self, pdu: bytes) -> None:
         if pdu[0] & 0x3F == SCSI_COMMAND:
             self._open[pdu[16:20]] = Command(pdu[CDB : CDB + 16], time.monotonic())
+        elif pdu[0] & 0x3F == TASK_REQUEST and pdu[1] & 0x7F == LOGICAL_UNIT_RESET:
+            self._resets.add(pdu[16:20])
 
     def _answer(self, pdu: bytes) -> None:
         kind = pdu[0] & 0x3F
@@ -177,6 +197,8 @@ class _Session:
             command = self._open.pop(pdu[16:20], None)
             if command is not None and pdu[3] == GOOD:
                 self._spy._ended(self._number, self._gateway, command)
+        elif kind == TASK_RESPONSE and pdu[16:20] in self._resets:
+            self._spy._was_reset(self._number, self._gateway)
 
 
 def _next(stream: BinaryIO) -> bytes:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from member_spy import MemberSpy
+from member_spy import LOGICAL_UNIT_RESET, SCSI_COMMAND, SCSI_RESPONSE, TASK_REQUEST, TASK_RESPONSE, MemberSpy, _Session
 
 from iraid_dev.stack.farm import TargetFarm
 from iraid_dev.stack.raw_initiator import RawInitiator
@@ -25,11 +25,13 @@ pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="not root: no tgtd"),
 ]
 
+WRITE_CDB = bytes.fromhex("2a000000000900000100")
+
 LogIn = Callable[[str], RawInitiator]
 
 
 def write(session: RawInitiator) -> int:
-    return session.ask(bytes.fromhex("2a000000000900000100"), BLOCK, lun=1).status
+    return session.ask(WRITE_CDB, BLOCK, lun=1).status
 
 
 def read(session: RawInitiator) -> int:
@@ -93,3 +95,27 @@ def test_one_whose_commands_still_pass_is_seen_until_it_is_forgiven(spy, log_in)
     ]
     spy.forgive(OLD)
     assert write(old) == 0 and spy.late(OLD) == []
+
+
+def pdu(opcode: int, tag: int, flags: int = 0, cdb: bytes = b"") -> bytes:
+    return bytes([opcode, flags, 0, 0]).ljust(16, b"\0") + tag.to_bytes(4, "big") + bytes(12) + cdb.ljust(16, b"\0")
+
+
+def test_what_was_under_way_is_late_behind_the_reset_only(spy):
+    """In an order that no target can be held to."""
+    spy._gateways |= {OLD, NEW}
+    old, new = _Session(spy, 0, OLD), _Session(spy, 0, NEW)
+    for tag in (1, 2):
+        old._request(pdu(SCSI_COMMAND, tag, cdb=WRITE_CDB))
+    new._request(pdu(SCSI_COMMAND, 1, cdb=bytes([0x5F, PREEMPT])))
+    new._answer(pdu(SCSI_RESPONSE, 1))
+    old._answer(pdu(SCSI_RESPONSE, 1))
+    assert spy.fenced_at(OLD) == 1 and spy.late(OLD) == []
+    new._request(pdu(TASK_REQUEST, 2, flags=0x80 | LOGICAL_UNIT_RESET))
+    new._answer(pdu(TASK_RESPONSE, 2))
+    old._answer(pdu(SCSI_RESPONSE, 2))
+    assert [one.sent_before for one in spy.late(OLD)] == [True]
+    spy.forgive(OLD)
+    old._request(pdu(SCSI_COMMAND, 3, cdb=WRITE_CDB))
+    old._answer(pdu(SCSI_RESPONSE, 3))
+    assert spy.late(OLD) == []
