@@ -1293,6 +1293,9 @@
 	X(ATTEMPT_DECIDED, "attempt-decided", 8,							\
 	  "test_engine_takeover: test_a_take_over_that_died_is_begun_with_as_many",		\
 	  "superblocks of a take-over that has not told all say that it has")		\
+	X(STILL_UNTOLD, "still-untold", 17,							\
+	  "test_engine_takeover: test_a_take_over_does_without_members_with_which_nobody_could_run",		\
+	  "who was to hear of a take-over is counted anew whenever it is looked at")	\
 	X(TOLD_OF_LATER, "told-of-later", 17,							\
 	  "test_engine_takeover: test_who_is_told_of_a_later_epoch_lacks_no_more_than_before",		\
 	  "a device that is told that it is out seems to have been used elsewhere")	\

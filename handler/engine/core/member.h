@@ -50,8 +50,8 @@ struct member {
 	uint64_t data_sent_at, data_sent_ms; /* when the newest of all was */
 	/* The start under way needs that it hears of it: takeover.c. */
 	bool counted;
-	/* Copies of its superblock that don't say yet that it is out, as the others have it; -1: it
-	 * can't be told.
+	/* Copies of its superblock that are still to say that it is out, as the others have it; -1:
+	 * it can't be told.
 	 */
 	int untold;
 	bool forced; /* in sync only because an administrator said so */

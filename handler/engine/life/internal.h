@@ -35,7 +35,8 @@ bool load_may_wait(const struct engine *engine);
 
 /* May members be taken from another gateway now? */
 bool takeover_allowed(const struct engine *engine);
-/* May this start begin, or is the volume another gateway's?  false: engine->reason says why not. */
+/* May this start begin, or is the volume another gateway's?  false: engine->reason says why not, or
+ * a member has to flush first. */
 bool takeover_may_begin(struct engine *engine, const struct assembly_verdict *verdict);
 /* Members have their roles: who is to hear of this start is on record. */
 void takeover_begin(struct engine *engine);

@@ -250,15 +250,41 @@ takeover_deadline(const struct engine *engine)
 		       : UINT64_MAX;
 }
 
+/* What is read may be in a cache yet, which is lost with the power.  The record is to say of those
+ * that are out how many superblocks they have.
+ */
+static bool
+are_durable(struct engine *engine, const struct assembly_verdict *verdict)
+{
+	bool durable = true;
+
+	for_each_member(engine, member)
+		if (member->counted && verdict->standing[member->slot] != STANDING_IN_SYNC)
+			durable &= place_is_durable(member);
+	return durable;
+}
+
+/* Nobody is to hear of this start. */
+static void
+forget_counted(struct engine *engine)
+{
+	engine->assembly->quorum = 0;
+	for_each_member(engine, member) {
+		member->counted = false;
+		member->untold = 0;
+	}
+}
+
 bool
 takeover_may_begin(struct engine *engine, const struct assembly_verdict *verdict)
 {
 	const bool taken = takes_over(engine, verdict);
 
-	engine->assembly->quorum = 0;
+	forget_counted(engine);
 	if (owned_by_another(engine, verdict) && !MUTANT(OWNER_IGNORED))
 		return false;
-	if ((taken || may_run_elsewhere(engine, verdict)) && !has_quorum(engine, verdict, taken))
+	if ((taken || may_run_elsewhere(engine, verdict)) &&
+	    (!has_quorum(engine, verdict, taken) || !are_durable(engine, verdict)))
 		return false;
 	await_lease(engine, taken);
 	return true;
@@ -267,20 +293,17 @@ takeover_may_begin(struct engine *engine, const struct assembly_verdict *verdict
 /* --- everybody who counts is told --- */
 
 /* Until all have heard nobody starts with less, this gateway neither. */
-static void
-expect_told(struct member *member)
-{
-	member->untold = COPIES;
-	if (member->role >= 0 && !MUTANT(ATTEMPT_DECIDED))
-		member->engine->metadata->left_at_start |= ROLE(member->role);
-}
-
 void
 takeover_begin(struct engine *engine)
 {
-	for_each_member(engine, member)
-		if (engine->assembly->quorum > 0 && member->counted)
-			expect_told(member);
+	for_each_member(engine, member) {
+		if (engine->assembly->quorum == 0 || !member->counted)
+			continue;
+		/* one that goes from now on does not hear of it */
+		member->untold = member->in_sync ? -1 : COPIES;
+		if (member->role >= 0 && !MUTANT(ATTEMPT_DECIDED))
+			engine->metadata->left_at_start |= ROLE(member->role);
+	}
 }
 
 /* Those in sync have been, by the superblocks that are durable. */
@@ -302,7 +325,8 @@ static struct member *
 first_untold(struct engine *engine)
 {
 	for_each_member(engine, member)
-		if (member->counted && !member->in_sync && member->untold != 0)
+		if (member->counted && !member->in_sync && member->untold != 0 &&
+		    member->link == LINK_OPEN)
 			return member;
 	return NULL;
 }
@@ -321,7 +345,7 @@ begin_again(struct engine *engine)
 			 "superblock that says that it is out: mend it, or --force if that gateway "
 			 "is dead",
 			 untold->backend->label);
-		if (untold->link == LINK_OPEN && !untold->evicting)
+		if (!untold->evicting)
 			member_close(untold);
 	}
 	attempt_again(engine, why);
@@ -340,6 +364,8 @@ takeover_is_told(struct engine *engine)
 		begin_again(engine);
 		return false;
 	}
+	if (!MUTANT(STILL_UNTOLD))
+		forget_counted(engine);
 	engine->assembly->quorum = 0;
 	return true;
 }

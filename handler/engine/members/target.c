@@ -186,6 +186,7 @@ keep_former(struct member *former)
 	former->in_sync = true;
 	former->evicting = false;
 	former->leaving = false;
+	former->untold = 0;
 	former->standing = STANDING_IN_SYNC;
 	former->reason[0] = '\0';
 	former->engine->evicting--;

@@ -141,6 +141,8 @@ check_taken(int level, int count, uint32_t reached, uint64_t seed)
 	crash(&rig);
 	take_over(&rig, reached);
 	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 20000));
+	for (int m = 0; m < count; m++)
+		assert_int_equal(rig.engine->members[m].untold, 0);
 	finish(&rig);
 }
 
