@@ -1293,6 +1293,18 @@
 	X(ATTEMPT_DECIDED, "attempt-decided", 8,							\
 	  "test_engine_takeover: test_a_take_over_that_died_is_begun_with_as_many",		\
 	  "superblocks of a take-over that has not told all say that it has")		\
+	X(COPY_COUNTED, "copy-counted", 8,							\
+	  "test_engine_takeover: test_an_old_copy_is_not_counted_on",		\
+	  "a copy of a device, or what it was once, counts for a take-over")	\
+	X(TOLD_WHOEVER_ANSWERS, "told-whoever-answers", 8,							\
+	  "test_engine_takeover: test_another_volume_is_told_nothing",		\
+	  "a device that is out is told of a take-over though it may be another one by now")	\
+	X(LEFT_TO_ANOTHER, "left-to-another", 8,							\
+	  "test_engine_takeover: test_who_was_written_by_another_is_looked_at_again",		\
+	  "a start goes on with a member that another gateway has written meanwhile")	\
+	X(LISTED_FOR_ALL, "listed-for-all", 17,							\
+	  "test_engine_takeover: test_what_one_is_told_of_itself_is_nobodys_record",		\
+	  "what a superblock says of a device that has no place becomes the record of all")	\
 	X(STILL_UNTOLD, "still-untold", 17,							\
 	  "test_engine_takeover: test_a_take_over_does_without_members_with_which_nobody_could_run",		\
 	  "who was to hear of a take-over is counted anew whenever it is looked at")	\

@@ -330,7 +330,7 @@ look_for_quorum(struct sim *sim)
 		return;
 	engine_status(sim->engine, &sim->status);
 	if (strstr(sim->status.reason, "is gone for certain from") != NULL ||
-	    strstr(sim->status.reason, "the gateway before may go on with") != NULL)
+	    strstr(sim->status.reason, "which has not heard of this start") != NULL)
 		sim->excess_until_us = sim->schedule.now_us;
 	if (sim->excess_until_us == sim->schedule.now_us ||
 	    strstr(sim->status.reason, "in use by another gateway") != NULL)

@@ -646,13 +646,32 @@ had_better_wait(const struct engine *engine)
 	return false;
 }
 
+/* Nothing that was decided counts: another gateway has begun something, or has done it.  What is under
+ * way on some session ends first.
+ */
+static bool
+another_was_met(const struct engine *engine)
+{
+	return engine->places->another_met && engine->phase == PHASE_WRITE_SUPERBLOCKS &&
+	       !engine->fenced && !is_any_sent(engine);
+}
+
+/* Its epoch is remembered, so nobody else is to be asked any more: a crash from now on costs another
+ * gateway no more than any.
+ */
+static bool
+is_said_to_be_decided(struct engine *engine)
+{
+	engine->metadata->left_at_start = 0;
+	memset(engine->metadata->other_at_start, 0, 16);
+	metadata_decided(engine);
+	return engine->metadata->durable >= engine->metadata->wanted;
+}
+
 static void
 begin_running(struct engine *engine)
 {
 	takeover_name_predecessor(engine);
-	engine->metadata->left_at_start = 0;
-	memset(engine->metadata->other_at_start, 0, 16);
-	metadata_decided(engine);
 	replay_free(engine);
 	engine->reason[0] = '\0';
 	life_enter(engine, PHASE_RUNNING);
@@ -674,13 +693,15 @@ assemble_run(struct engine *engine)
 	if (had_better_wait(engine))
 		attempt_again(engine,
 			      "a member refuses its superblock, or is silent, and another is back");
+	else if (another_was_met(engine))
+		attempt_again(engine, "a member was written by another gateway meanwhile");
 	if (engine->phase == PHASE_EXAMINE && engine->now_ms >= engine->assembly->not_before_ms)
 		examine_run(engine);
 	load_run(engine);
 	if (engine->phase == PHASE_WRITE_SUPERBLOCKS && engine->metadata->wanted > 0 &&
 	    engine->metadata->durable >= engine->metadata->wanted &&
-	    engine->now_ms >= engine->assembly->not_before_ms && takeover_is_told(engine) &&
-	    attempt_remember_epoch(engine)) {
+	    engine->now_ms >= engine->assembly->not_before_ms && takeover_is_heard(engine) &&
+	    attempt_remember_epoch(engine) && is_said_to_be_decided(engine)) {
 		if (engine->record.log_key != 0 && !MUTANT(LOG_UNREPLAYED))
 			replay_begin(engine);
 		else if (takeover_lease_is_over(engine))

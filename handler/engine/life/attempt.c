@@ -74,6 +74,7 @@ attempt_begin_again(struct engine *engine, const char *why)
 	engine->assembly->maps = NULL;
 	intent_destroy(&engine->intent);
 	engine->target = NULL;
+	engine->places->another_met = false;
 	engine->assembly->not_before_ms = engine->now_ms + AGAIN_MS;
 	if (engine->phase < PHASE_DRAIN)
 		life_enter(engine, PHASE_EXAMINE);

@@ -40,10 +40,12 @@ bool takeover_allowed(const struct engine *engine);
 bool takeover_may_begin(struct engine *engine, const struct assembly_verdict *verdict);
 /* Members have their roles: who is to hear of this start is on record. */
 void takeover_begin(struct engine *engine);
-/* Superblocks are durable: has everybody heard who has to?  Ask in each turn; it may begin the
- * attempt again.
+/* Before superblocks are written: have those heard who have to, and are out?  Ask in each turn; it
+ * may begin the attempt again.
  */
-bool takeover_is_told(struct engine *engine);
+bool takeover_tells(struct engine *engine);
+/* Superblocks are durable: the same of all. */
+bool takeover_is_heard(struct engine *engine);
 bool takeover_lease_is_over(struct engine *engine);
 uint64_t takeover_deadline(const struct engine *engine);
 void takeover_name_predecessor(struct engine *engine);

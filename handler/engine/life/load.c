@@ -604,6 +604,9 @@ judge_what_was_read(struct engine *engine)
 			attempt_begin_again(engine, epochs_refusal(engine));
 		return;
 	}
+	engine->assembly->epoch_awaited = !takeover_tells(engine);
+	if (engine->assembly->epoch_awaited)
+		return;
 	for_each_member(engine, member)
 		forced |= member->forced;
 	merge_maps(engine);

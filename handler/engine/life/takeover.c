@@ -13,6 +13,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <syslog.h>
 
 #define COPIES 2 /* of a superblock */
 
@@ -137,8 +138,11 @@ may_run_elsewhere(const struct engine *engine, const struct assembly_verdict *ve
 }
 
 static void
-refuse_start(struct engine *engine, bool taken, int proven, int there, int quorum)
+refuse_start(struct engine *engine, const struct geometry *geometry, bool taken, int proven,
+	     int there)
 {
+	const int quorum = engine->assembly->quorum;
+
 	engine->assembly->refused = true;
 	if (!taken) {
 		snprintf(engine->reason, sizeof(engine->reason),
@@ -152,7 +156,9 @@ refuse_start(struct engine *engine, bool taken, int proven, int there, int quoru
 		 "the gateway before is gone for certain from %d of %d members in sync, and may go "
 		 "on with the rest: %d are needed%s; bring them back, or --force if it is dead",
 		 proven, there, quorum,
-		 there == 2 ? " (of three members on level 5 one may be away)" : "");
+		 geometry->level == 5 && geometry->members == 3 && there == 2
+			 ? " (of three members on level 5 one may be away)"
+			 : "");
 }
 
 static bool
@@ -163,8 +169,14 @@ has_other_holder(const struct superblock *record)
 	return memcmp(record->other_holder, none, sizeof(none)) != 0;
 }
 
+static bool
+is_other_holder(const struct superblock *newest, const struct superblock *own)
+{
+	return has_other_holder(newest) && memcmp(own->member_uuid, newest->other_holder, 16) == 0;
+}
+
 /* The gateway before may count on it: it is in sync, or its role was undecided, or it is the other
- * holder of a place.
+ * holder of a place.  Not a copy of it, nor what it was once: the device itself may be elsewhere.
  */
 static bool
 is_counted_on(const struct engine *engine, const struct assembly_verdict *verdict,
@@ -178,7 +190,11 @@ is_counted_on(const struct engine *engine, const struct assembly_verdict *verdic
 	if (member->presence != PRESENCE_EXAMINED ||
 	    memcmp(own->volume_uuid, newest->volume_uuid, 16) != 0)
 		return false;
-	if (has_other_holder(newest) && memcmp(own->member_uuid, newest->other_holder, 16) == 0)
+	if ((verdict->standing[member->slot] == STANDING_UNKNOWN ||
+	     verdict->went_back[member->slot]) &&
+	    !MUTANT(COPY_COUNTED))
+		return false;
+	if (is_other_holder(newest, own))
 		return true;
 	return own->role < newest->member_count && (newest->undecided_roles & ROLE(own->role)) &&
 	       memcmp(own->member_uuid, newest->member_uuids[own->role], 16) == 0;
@@ -194,7 +210,7 @@ has_quorum(struct engine *engine, const struct assembly_verdict *verdict, bool t
 	const struct superblock *newest = &engine->members[verdict->newest].superblock;
 	struct geometry geometry;
 	uint32_t out = 0;
-	int proven = 0, quorum;
+	int proven = 0;
 
 	if (load_may_force(engine) ||
 	    geometry_init(&geometry, newest->level, newest->member_count, newest->chunk_bytes,
@@ -210,15 +226,12 @@ has_quorum(struct engine *engine, const struct assembly_verdict *verdict, bool t
 				  (!taken || member->identity.taken || MUTANT(UNPROVEN_COUNTED));
 		proven += member->counted;
 	}
-	quorum = geometry_quorum(&geometry, out) + has_other_holder(newest);
-	if (proven < quorum) {
-		refuse_start(engine, taken, proven,
-			     geometry.members - __builtin_popcount(out) + has_other_holder(newest),
-			     quorum);
-		return false;
-	}
-	engine->assembly->quorum = quorum;
-	return true;
+	engine->assembly->quorum = geometry_quorum(&geometry, out) + has_other_holder(newest);
+	if (proven >= engine->assembly->quorum)
+		return true;
+	refuse_start(engine, &geometry, taken, proven,
+		     geometry.members - __builtin_popcount(out) + has_other_holder(newest));
+	return false;
 }
 
 /* A read that the gateway before began before it lost these members may be answered so long after;
@@ -306,64 +319,74 @@ takeover_begin(struct engine *engine)
 	}
 }
 
-/* Those in sync have been, by the superblocks that are durable. */
 static bool
-all_told(struct engine *engine, int *heard)
+has_heard(const struct member *member)
 {
-	*heard = 0;
-	for_each_member(engine, member) {
-		if (!member->counted)
-			continue;
-		if (!member->in_sync && !MUTANT(COUNTED_UNTOLD) && !metadata_out_told(member))
-			return false;
-		*heard += member->in_sync || member->untold == 0 || MUTANT(COUNTED_UNTOLD);
-	}
-	return true;
+	return member->counted &&
+	       (member->in_sync || member->untold == 0 || MUTANT(COUNTED_UNTOLD));
 }
 
-static struct member *
-first_untold(struct engine *engine)
+static const struct member *
+first_deaf(struct engine *engine)
 {
 	for_each_member(engine, member)
-		if (member->counted && !member->in_sync && member->untold != 0 &&
-		    member->link == LINK_OPEN)
+		if (member->counted && !has_heard(member))
 			return member;
 	return NULL;
 }
 
-/* Its session may be another gateway's by now: only a log-in tells. */
+/* It is said once: this start is tried each second. */
 static void
 begin_again(struct engine *engine)
 {
-	char why[sizeof(engine->reason)] =
-		"members that a take-over needs went before they heard of it";
-	struct member *untold = first_untold(engine);
+	char why[sizeof(engine->reason)];
+	const struct member *deaf = first_deaf(engine);
 
-	if (untold != NULL) {
-		snprintf(why, sizeof(why),
-			 "the gateway before may go on with device %.100s, which does not take the "
-			 "superblock that says that it is out: mend it, or --force if that gateway "
-			 "is dead",
-			 untold->backend->label);
-		if (!untold->evicting)
-			member_close(untold);
-	}
-	attempt_again(engine, why);
+	snprintf(why, sizeof(why),
+		 "another gateway may go on with device %.100s, which has not heard of this "
+		 "start: bring it back, mend it, or --force if that gateway is dead",
+		 deaf->backend->label);
+	if (!engine->assembly->deaf_logged)
+		engine_log(engine, LOG_WARNING, "%s", why);
+	engine->assembly->deaf_logged = true;
+	attempt_begin_again(engine, why);
+}
+
+static bool
+have_enough_heard(struct engine *engine)
+{
+	int heard = 0;
+
+	for_each_member(engine, member)
+		heard += has_heard(member);
+	if (heard >= engine->assembly->quorum || MUTANT(UNHEARD_COUNTED))
+		return true;
+	begin_again(engine);
+	return false;
+}
+
+/* Those in sync hear of it later: they have the superblocks of before if this can't be done, and
+ * whoever has the volume can go on with them.
+ */
+bool
+takeover_tells(struct engine *engine)
+{
+	if (engine->assembly->quorum == 0)
+		return true;
+	for_each_member(engine, member)
+		if (member->counted && !member->in_sync && !MUTANT(COUNTED_UNTOLD) &&
+		    !metadata_out_told(member))
+			return false;
+	return have_enough_heard(engine);
 }
 
 bool
-takeover_is_told(struct engine *engine)
+takeover_is_heard(struct engine *engine)
 {
-	int heard;
-
 	if (engine->assembly->quorum == 0)
 		return true;
-	if (!all_told(engine, &heard))
+	if (engine->fenced || !have_enough_heard(engine))
 		return false;
-	if (heard < engine->assembly->quorum && !MUTANT(UNHEARD_COUNTED)) {
-		begin_again(engine);
-		return false;
-	}
 	if (!MUTANT(STILL_UNTOLD))
 		forget_counted(engine);
 	engine->assembly->quorum = 0;

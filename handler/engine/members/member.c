@@ -413,6 +413,8 @@ handle_closed(struct member *member)
 	member->link = LINK_CLOSED;
 	member->checked = false;
 	member->examine_again_ms = 0;
+	if (member->untold > 0) /* another may answer there next */
+		member->untold = MUTANT(TOLD_WHOEVER_ANSWERS) ? member->untold : -1;
 	if ((member->presence == PRESENCE_EXAMINED &&
 	     member->engine->phase < PHASE_WRITE_SUPERBLOCKS) ||
 	    member->presence == PRESENCE_SPARE) {

@@ -59,6 +59,8 @@ struct places {
 	uint64_t epoch_before; /* and before this start wrote to any */
 	/* of the gateway that the volume was taken from; 0: none.  Who was away then has it yet */
 	uint64_t predecessor_key;
+	/* a member that this start chose was written by another gateway since */
+	bool another_met;
 	/* too few answer for a take-over to succeed: none is taken from another gateway */
 	bool waits_to_take;
 };

@@ -337,12 +337,30 @@ fits_itself(struct member *member)
 	return false;
 }
 
+/* This gateway has written it, or nobody has since this start found it.  An epoch says nothing: that of
+ * another start may be lower, if this gateway has tried more often.
+ */
+static bool
+is_as_left(const struct member *member, const struct superblock *superblock)
+{
+	const struct engine *engine = member->engine;
+	const struct taken_as *found = &member->taken_as;
+	const bool before = superblock->epoch != found->epoch ? superblock->epoch < found->epoch
+							      : superblock->event <= found->event;
+
+	return (superblock->write_count <= found->write_count && before) ||
+	       strcmp(superblock->owner, engine->options.owner) == 0 ||
+	       (superblock->owner[0] == '\0' && engine->phase >= PHASE_LAST_SUPERBLOCKS) ||
+	       MUTANT(LEFT_TO_ANOTHER);
+}
+
 static bool
 same_member(const struct member *member, const struct superblock *superblock)
 {
 	const struct superblock *record = &member->engine->record;
 
-	return memcmp(superblock->volume_uuid, record->volume_uuid, 16) == 0 &&
+	return is_as_left(member, superblock) &&
+	       memcmp(superblock->volume_uuid, record->volume_uuid, 16) == 0 &&
 	       superblock->role == member->role &&
 	       memcmp(superblock->member_uuid, member->uuid, 16) == 0 &&
 	       (superblock->epoch < record->epoch ||
@@ -407,6 +425,12 @@ static void
 came_back_as_another(struct member *member)
 {
 	member_note(member, "came back with another superblock than it had");
+	if (member->engine->phase == PHASE_WRITE_SUPERBLOCKS &&
+	    !is_as_left(member, &member->superblock)) {
+		member->engine->places->another_met = true;
+		member_close(member);
+		return;
+	}
 	if (was_used_elsewhere(member) && !evict_spares(member->engine, member) &&
 	    !MUTANT(LOST_VOLUME_RESERVED))
 		evict_give_back(member);

@@ -127,6 +127,7 @@ send_superblock(struct member *member, struct superblock superblock, int role,
 	superblock.write_count = member->write_count + 1;
 	memcpy(superblock.member_uuid, member->uuid, 16);
 	superblock_encode(&superblock, block);
+	engine->metadata->epoch_written = engine->record.epoch;
 	mio = member_io_create(member, BACKEND_WRITE, superblock_offset(superblock.write_count),
 			       policy);
 	mio->io.fua = true;
@@ -210,7 +211,6 @@ write_superblock(struct member *member)
 {
 	struct engine *engine = member->engine;
 
-	engine->metadata->epoch_written = engine->record.epoch;
 	send_superblock(member, record_to_say(engine), member->role, IO_SUPERBLOCK,
 			superblock_written);
 }
@@ -264,6 +264,14 @@ note_write_counts(struct engine *engine)
 		record->write_counts[target->role] = target->write_count;
 }
 
+static void
+note_members(struct engine *engine)
+{
+	note_write_counts(engine);
+	engine->record.undecided_roles = undecided_roles(engine);
+	memcpy(engine->record.other_holder, other_holder(engine), 16);
+}
+
 /* --- who is out, and its own superblock says otherwise --- */
 
 static void
@@ -284,23 +292,28 @@ out_told(struct member_io *mio, int result)
 		member->untold--;
 }
 
-/* A superblock says who it is itself: where the record lists it no more, it is listed in its own as
- * one that was taken out, in a set that is free, or that others need and not it.
+/* A superblock says who it is itself.  Where the record lists it no more, it is listed in its own as
+ * one that was taken out, in a set that is free, or that others need and not it; nobody is to go by
+ * that, so it is older than all others.
  */
-static struct tracked_member *
-set_for(struct superblock *superblock, const uint8_t uuid[16])
+static void
+list_itself(struct superblock *superblock, const uint8_t uuid[16], int role)
 {
-	struct tracked_member *free_set = NULL;
+	int set = 0;
 
-	for (int set = LAYOUT_STALE_SETS - 1; set >= 0; set--) {
-		struct tracked_member *tracked = &superblock->tracked[set];
-
-		if (tracked->state != 0 && memcmp(tracked->member_uuid, uuid, 16) == 0)
-			return NULL;
-		if (tracked->state == 0 || free_set == NULL)
-			free_set = tracked;
+	for (int i = 0; i < LAYOUT_STALE_SETS; i++) {
+		if (superblock->tracked[i].state == 0)
+			set = i;
+		else if (memcmp(superblock->tracked[i].member_uuid, uuid, 16) == 0)
+			return;
 	}
-	return free_set;
+	superblock->tracked[set] =
+		(struct tracked_member){ .role = (uint8_t)role, .state = MEMBER_FAULTY };
+	memcpy(superblock->tracked[set].member_uuid, uuid, 16);
+	if (!MUTANT(LISTED_FOR_ALL)) {
+		superblock->epoch = 1;
+		superblock->event = 0;
+	}
 }
 
 static bool
@@ -315,16 +328,13 @@ has_place_on_record(const struct superblock *record, const uint8_t uuid[16])
 static void
 tell_out(struct member *member)
 {
-	struct superblock superblock = member->engine->record;
 	const int role = member->role >= 0 ? member->role : member->superblock.role;
-	struct tracked_member *tracked = has_place_on_record(&superblock, member->uuid)
-						 ? NULL
-						 : set_for(&superblock, member->uuid);
+	struct superblock superblock;
 
-	if (tracked != NULL) {
-		*tracked = (struct tracked_member){ .role = (uint8_t)role, .state = MEMBER_FAULTY };
-		memcpy(tracked->member_uuid, member->uuid, 16);
-	}
+	note_members(member->engine);
+	superblock = member->engine->record;
+	if (!has_place_on_record(&superblock, member->uuid))
+		list_itself(&superblock, member->uuid, role);
 	send_superblock(member, superblock, role, member->checked ? IO_SUPERBLOCK : IO_PROBE,
 			out_told);
 }
@@ -405,9 +415,7 @@ metadata_run(struct engine *engine)
 		return;
 	if (engine->metadata->again > 0)
 		engine->metadata->again--;
-	note_write_counts(engine);
-	engine->record.undecided_roles = undecided_roles(engine);
-	memcpy(engine->record.other_holder, other_holder(engine), 16);
+	note_members(engine);
 	if (recorded_roles(engine) != 0 || !MUTANT(RECORDED_AFTER_CRASH))
 		engine->record.recorded_roles = recorded_roles(engine);
 	engine->metadata->writing = engine->metadata->wanted;

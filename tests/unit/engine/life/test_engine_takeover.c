@@ -912,11 +912,16 @@ test_who_is_told_of_a_later_epoch_lacks_no_more_than_before(void **state)
 	finish(&rig);
 }
 
-static bool
-is_kept_waiting(struct rig *rig)
+/* In between it is tried anew. */
+static void
+wait_until_it_says_who_has_not_heard(struct rig *rig)
 {
-	return strstr(rig_status(rig).reason,
-		      "does not take the superblock that says that it is out") != NULL;
+	for (int i = 0; i < 20000; i++) {
+		if (strstr(rig_status(rig).reason, "which has not heard of this start") != NULL)
+			return;
+		rig_step(rig);
+	}
+	fail();
 }
 
 static void
@@ -930,12 +935,393 @@ test_who_refuses_to_hear_keeps_a_take_over_waiting(void **state)
 	rig.epoch_recorded = 0;
 	rig.members[1].refuse_writes = true;
 	take_over(&rig, 3);
-	wait_until(&rig, is_kept_waiting);
+	wait_until_it_says_who_has_not_heard(&rig);
 	wait_ms(&rig, 5000);
 	assert_int_equal(rig_status(&rig).state, VOLUME_ASSEMBLING);
 	rig.members[1].refuse_writes = false;
 	assert_true(rig_wait(&rig, VOLUME_ACTIVE, 20000));
 	finish(&rig);
+}
+
+/* --- what comes between --- */
+
+static void
+copy_of(struct disk *copy, const struct disk *disk)
+{
+	disk_init(copy, disk->bytes, disk->block_bytes);
+	disk_copy(copy, disk);
+}
+
+/* Until it runs, or says that it can't. */
+static enum volume_state
+state_in_the_end(struct rig *rig)
+{
+	for (int i = 0; i < 20000 && rig_status(rig).state == VOLUME_ASSEMBLING; i++)
+		rig_step(rig);
+	return rig_status(rig).state;
+}
+
+static bool
+runs(struct rig *rig)
+{
+	const enum volume_state state = state_in_the_end(rig);
+
+	return state == VOLUME_DEGRADED || state == VOLUME_ACTIVE;
+}
+
+/* The rig has one engine: what the first gateway does meanwhile, with the second copy alone, is done
+ * before; and `before` is how the second gateway finds it.
+ */
+static void
+note_what_the_first_does(struct rig *rig, struct disk *before, struct disk *after)
+{
+	submit_everywhere(rig, REQUEST_WRITE, 512, 300);
+	assert_true(rig_wait(rig, VOLUME_DEGRADED, 20000));
+	rig_drain(rig);
+	assert_int_equal(rig->failed, 0);
+	rig_stop(rig);
+	copy_of(after, &rig->members[1].disk);
+	disk_copy(&rig->members[1].disk, before);
+	rig->members[0].holder = rig->members[1].holder = 1;
+	rig->epoch_recorded = 0;
+	rig->epoch_tried = 0;
+}
+
+static void
+both_lose_their_power(struct rig *rig, struct tap *tap)
+{
+	for (int m = 0; m < 2; m++)
+		fake_member_power_loss(&rig->members[m], false);
+	tap->judge = NULL;
+	tap_drop(tap);
+}
+
+/* What was acknowledged is there, or nothing runs. */
+static void
+check_nothing_is_forgotten(struct rig *rig)
+{
+	rig->members[0].reachable = true;
+	if (runs(rig))
+		rig_verify(rig);
+	assert_int_equal(rig->mismatches, 0);
+	rig_crash(rig);
+	rig_free(rig);
+}
+
+/* The second copy is out and counts, and is about to hear of the take-over. */
+static void
+begin_to_tell(struct rig *rig, struct tap *tap)
+{
+	tap->judge = tap_hold_superblocks;
+	take_over(rig, 3);
+	for (int i = 0; i < 20000 && tap->held_count == 0; i++)
+		rig_step(rig);
+	assert_true(tap->held_count > 0);
+	assert_true(rig->engine->members[1].counted);
+}
+
+/* Both lose their power while it is told, and the first gateway has the second copy meanwhile. */
+static void
+test_nobody_is_told_in_another_session(void **state)
+{
+	struct rig rig;
+	struct tap tap;
+	struct disk before, after;
+	uint64_t epoch;
+
+	(void)state;
+	begin(&rig, 1, 2, 90);
+	tap_init(&tap, &rig.members[1]);
+	run(&rig);
+	die_undecided(&rig);
+	epoch = rig.epoch_recorded;
+	copy_of(&before, &rig.members[1].disk);
+	start_the_first(&rig, epoch, 2);
+	note_what_the_first_does(&rig, &before, &after);
+	begin_to_tell(&rig, &tap);
+	both_lose_their_power(&rig, &tap);
+	disk_copy(&rig.members[1].disk, &after);
+	rig.members[1].holder = 1;
+	rig.members[1].reachable = true;
+	wait_ms(&rig, 5000);
+	rig.members[1].holder = 0; /* stopped */
+	wait_for_link(&rig, 1, LINK_OPEN);
+	wait_ms(&rig, 50);
+	check_nothing_is_forgotten(&rig);
+	disk_free(&before);
+	disk_free(&after);
+}
+
+/* Another volume's member answers at its address, before it is sent anything. */
+static void
+test_another_volume_is_told_nothing(void **state)
+{
+	struct rig rig;
+	struct superblock other;
+	uint8_t was[LAYOUT_SUPERBLOCK_BYTES], is[LAYOUT_SUPERBLOCK_BYTES];
+
+	(void)state;
+	start(&rig, 1, 2, 91);
+	die_undecided(&rig);
+	rig.epoch_recorded = 0;
+	rig.epochs_held = true;
+	take_over(&rig, 3);
+	for (int i = 0; i < 20000 && rig.engine->phase != PHASE_LOAD_MAP; i++)
+		rig_step(&rig);
+	assert_int_equal(rig.engine->members[1].untold, 2);
+	other = rig_superblock(&rig, 1);
+	memset(other.volume_uuid, 0x55, 16);
+	memset(other.member_uuid, 0x78, 16);
+	memset(other.member_uuids[1], 0x78, 16);
+	fake_member_cut(&rig.members[1], true);
+	for (int copy = 0; copy < 2; copy++) {
+		other.write_count++;
+		superblock_encode(&other, was);
+		disk_write(&rig.members[1].disk, superblock_offset(other.write_count), was,
+			   sizeof(was), true);
+	}
+	wait_ms(&rig, 1000);
+	assert_int_equal(rig.engine->members[1].link, LINK_OPEN);
+	rig.epochs_held = false;
+	engine_epoch_recorded(rig.engine, EPOCH_MEANT, rig.engine->record.epoch, 0);
+	assert_false(runs(&rig));
+	disk_read(&rig.members[1].disk, superblock_offset(other.write_count), is, sizeof(is));
+	assert_memory_equal(is, was, sizeof(was));
+	rig_crash(&rig);
+	rig_free(&rig);
+}
+
+/* The first gateway lives, and was cut off from both; the second copy is back at it first. */
+static void
+test_who_was_written_by_another_is_looked_at_again(void **state)
+{
+	struct rig rig;
+	struct tap tap;
+	struct disk before, after;
+
+	(void)state;
+	begin(&rig, 1, 2, 92);
+	tap_init(&tap, &rig.members[1]);
+	run(&rig);
+	copy_of(&before, &rig.members[1].disk);
+	rig.members[0].reachable = false;
+	fake_member_cut(&rig.members[0], false);
+	note_what_the_first_does(&rig, &before, &after);
+	tap.judge = tap_hold_superblocks;
+	take_over(&rig, 3);
+	for (int i = 0; i < 20000 && tap.held_count == 0; i++)
+		rig_step(&rig);
+	both_lose_their_power(&rig, &tap);
+	wait_ms(&rig, 5000);
+	disk_copy(&rig.members[1].disk, &after);
+	rig.members[1].reachable = true;
+	wait_for_link(&rig, 1, LINK_OPEN);
+	check_nothing_is_forgotten(&rig);
+	disk_free(&before);
+	disk_free(&after);
+}
+
+/* The first gateway is being started, has meant an epoch before, and is cut off from both before they
+ * have its superblocks.  The second one takes over, in a lower epoch, and loses the second copy.
+ */
+static void
+test_a_start_that_was_taken_over_begins_again(void **state)
+{
+	struct rig rig;
+	struct tap taps[2];
+	struct disk before[2], after;
+	uint64_t epoch;
+
+	(void)state;
+	begin(&rig, 1, 2, 96);
+	for (int m = 0; m < 2; m++)
+		tap_init(&taps[m], &rig.members[m]);
+	run(&rig);
+	rig_crash(&rig);
+	epoch = rig.epoch_recorded;
+	for (int m = 0; m < 2; m++)
+		copy_of(&before[m], &rig.members[m].disk);
+	rig.epoch_recorded = rig.epoch_tried = 0;
+	take_over(&rig, 3);
+	assert_true(rig_wait(&rig, VOLUME_ACTIVE, 20000));
+	wait_ms(&rig, 1000);
+	fake_member_power_loss(&rig.members[1], false);
+	submit_everywhere(&rig, REQUEST_WRITE, 512, 300);
+	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 20000));
+	rig_drain(&rig);
+	rig_crash(&rig);
+	copy_of(&after, &rig.members[1].disk);
+	for (int m = 0; m < 2; m++) {
+		disk_copy(&rig.members[m].disk, &before[m]);
+		rig.members[m].holder = 1;
+		taps[m].judge = tap_hold_superblocks;
+	}
+	rig.epoch_tried = epoch + 64;
+	start_the_first(&rig, epoch, 3);
+	for (int i = 0; i < 20000 && (taps[0].held_count == 0 || taps[1].held_count == 0); i++)
+		rig_step(&rig);
+	for (int m = 0; m < 2; m++) {
+		fake_member_cut(&rig.members[m], false);
+		taps[m].judge = NULL;
+		tap_drop(&taps[m]);
+	}
+	wait_ms(&rig, 5000);
+	disk_copy(&rig.members[1].disk, &after);
+	rig.members[0].holder = 2;
+	rig.members[1].holder = 0;
+	rig.members[1].reachable = true;
+	assert_false(runs(&rig));
+	rig_crash(&rig);
+	rig_free(&rig);
+	for (int m = 0; m < 2; m++)
+		disk_free(&before[m]);
+	disk_free(&after);
+}
+
+/* The first gateway takes a member back just then: that is what this one says from then on. */
+static void
+test_who_is_fenced_off_while_it_tells_says_so(void **state)
+{
+	struct rig rig;
+	struct tap tap;
+
+	(void)state;
+	begin(&rig, 1, 2, 94);
+	tap_init(&tap, &rig.members[1]);
+	run(&rig);
+	crash(&rig);
+	tap.judge = tap_hold_superblocks;
+	take_over(&rig, 3);
+	for (int i = 0; i < 20000 && tap.held_count == 0; i++)
+		rig_step(&rig);
+	for (int m = 0; m < 2; m++) {
+		rig.members[m].holder = 1;
+		fake_member_cut(&rig.members[m], true);
+	}
+	for (int i = 0; i < 20000 && !rig.engine->fenced; i++)
+		rig_step(&rig);
+	assert_true(rig.engine->fenced);
+	tap.judge = NULL;
+	tap_drop(&tap);
+	wait_ms(&rig, 10000);
+	assert_non_null(strstr(rig_status(&rig).reason, "is reserved by another gateway"));
+	rig_crash(&rig);
+	rig_free(&rig);
+}
+
+/* A device that is undecided, and a copy of it (or it by a second address), are one member. */
+static void
+test_twins_are_not_counted_on(void **state)
+{
+	struct rig rig;
+
+	(void)state;
+	start(&rig, 1, 3, 97);
+	die_undecided(&rig);
+	rig_mark_spare(&rig, 3, RIG_MEMBER_BYTES);
+	disk_copy(&rig.members[3].disk, &rig.members[1].disk);
+	rig.members[3].disk.write_cache = false;
+	rig.members[3].reservations = true;
+	rig.members[3].holder = 1;
+	rig.count = 4;
+	rig.epoch_recorded = 0;
+	take_over(&rig, 11); /* not the third, with which the first gateway could run */
+	assert_false(runs(&rig));
+	rig_crash(&rig);
+	rig_free(&rig);
+}
+
+/* An old copy answers in place of the device that is undecided. */
+static void
+test_an_old_copy_is_not_counted_on(void **state)
+{
+	struct rig rig;
+	struct disk old;
+
+	(void)state;
+	start(&rig, 1, 2, 99);
+	copy_of(&old, &rig.members[1].disk);
+	rig_stop(&rig);
+	run(&rig);
+	die_undecided(&rig);
+	disk_copy(&rig.members[1].disk, &old);
+	rig.epoch_recorded = 0;
+	take_over(&rig, 3);
+	assert_int_equal(state_in_the_end(&rig), VOLUME_FAILED);
+	assert_non_null(strstr(rig_status(&rig).reason, "from 1 of 2 members"));
+	rig_crash(&rig);
+	rig_free(&rig);
+	disk_free(&old);
+}
+
+/* It goes on without the device that refuses to hear of a take-over. */
+static void
+test_a_take_over_that_is_refused_costs_the_first_gateway_nothing(void **state)
+{
+	struct rig rig;
+	uint64_t epoch, meant;
+
+	(void)state;
+	start(&rig, 1, 2, 98);
+	die_undecided(&rig);
+	epoch = rig.epoch_recorded;
+	meant = rig.epoch_tried;
+	rig.members[1].refuse_writes = true;
+	rig.epoch_recorded = 0;
+	take_over(&rig, 3);
+	wait_until_it_says_who_has_not_heard(&rig);
+	rig_crash(&rig);
+	rig.members[0].holder = rig.members[1].holder = 0; /* power */
+	rig.epoch_tried = meant;
+	start_the_first(&rig, epoch, 3);
+	assert_int_equal(state_in_the_end(&rig), VOLUME_DEGRADED);
+	finish(&rig);
+}
+
+static enum tap_verdict
+refuse_the_second(struct tap *tap, const struct backend_io *io)
+{
+	uint8_t block[LAYOUT_SUPERBLOCK_BYTES];
+	int *seen = tap->owner;
+
+	if (!tap_superblock(io, block))
+		return TAP_PASS;
+	return ++*seen == 2 ? TAP_REFUSE : TAP_PASS;
+}
+
+/* Whose place was taken hears of it in one copy, and refuses the second. */
+static void
+test_what_one_is_told_of_itself_is_nobodys_record(void **state)
+{
+	struct rig rig;
+	struct tap tap;
+	int seen = 0;
+	struct superblock record;
+
+	(void)state;
+	replace_the_last(&rig, 101);
+	wait_until_taking(&rig);
+	rig.epochs_held = true;
+	rig.members[0].reachable = false;
+	fake_member_cut(&rig.members[0], false);
+	wait_ms(&rig, 200);
+	rig.count = 3;
+	crash(&rig);
+	rig.epochs_held = false;
+	tap_init(&tap, &rig.members[0]);
+	tap.owner = &seen;
+	tap.judge = refuse_the_second;
+	take_over(&rig, 5);
+	assert_true(runs(&rig));
+	assert_true(seen > 2);
+	wait_ms(&rig, 500);
+	record = rig_superblock(&rig, 2);
+	for (int set = 0; set < LAYOUT_STALE_SETS; set++)
+		assert_true(record.tracked[set].state == 0 ||
+			    memcmp(record.tracked[set].member_uuid,
+				   rig_superblock(&rig, 0).member_uuid, 16) != 0);
+	rig_crash(&rig);
+	rig_free(&rig);
 }
 
 int
@@ -955,6 +1341,15 @@ main(void)
 		cmocka_unit_test(test_who_goes_before_it_hears_is_not_counted_on),
 		cmocka_unit_test(test_a_take_over_that_died_is_begun_with_as_many),
 		cmocka_unit_test(test_who_refuses_to_hear_keeps_a_take_over_waiting),
+		cmocka_unit_test(test_nobody_is_told_in_another_session),
+		cmocka_unit_test(test_another_volume_is_told_nothing),
+		cmocka_unit_test(test_who_was_written_by_another_is_looked_at_again),
+		cmocka_unit_test(test_a_start_that_was_taken_over_begins_again),
+		cmocka_unit_test(test_who_is_fenced_off_while_it_tells_says_so),
+		cmocka_unit_test(test_twins_are_not_counted_on),
+		cmocka_unit_test(test_an_old_copy_is_not_counted_on),
+		cmocka_unit_test(test_a_take_over_that_is_refused_costs_the_first_gateway_nothing),
+		cmocka_unit_test(test_what_one_is_told_of_itself_is_nobodys_record),
 		cmocka_unit_test(test_who_is_told_of_a_later_epoch_lacks_no_more_than_before),
 		cmocka_unit_test(test_who_died_goes_on_without_who_went),
 		cmocka_unit_test(test_who_was_missed_at_a_start_is_waited_for),
