@@ -146,6 +146,9 @@
 	X(LOST_VOLUME_RESERVED, "lost-volume-reserved", 8,					\
 	  "test_engine_identity: test_member_that_another_gateway_has_had_is_left_to_it",	\
 	  "a gateway that lost the volume keeps the reservation of a member that it logged in to too late")	\
+	X(TAKEN_EACH_MOMENT, "taken-each-moment", 8,					\
+	  "test_engine_identity: test_member_that_another_gateway_has_had_is_rarely_looked_at",	\
+	  "a gateway that lost the volume reserves a member of it again and again for a moment")	\
 	X(RESTORED_NEWER_SUPERBLOCK, "restored-newer-superblock", 12,				\
 	  "test_engine_identity: test_member_that_another_gateway_wrote_to_is_not_taken_back",	\
 	  "a member that another gateway wrote to meanwhile is taken back")			\

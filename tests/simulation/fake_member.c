@@ -919,6 +919,17 @@ fake_member_power_loss(struct fake_member *member, bool reachable_again)
 }
 
 void
+fake_member_restart(struct fake_member *member)
+{
+	end_session(member, false);
+	if (member->second != NULL)
+		end_session(member->second, false);
+	fence(member, false);
+	member->cache_kept = false; /* so it seems */
+	member->holder = 0;
+}
+
+void
 fake_member_break_word(struct fake_member *member)
 {
 	const unsigned int holder = member->holder;

@@ -189,6 +189,9 @@ void fake_member_link(struct fake_member *member, bool up);
 /* The gateway died: its session, first or second, is gone without a word. */
 void fake_member_abandon(struct fake_member *member);
 
+/* The target is started anew: sessions and reservation are gone, and its cache is not. */
+void fake_member_restart(struct fake_member *member);
+
 /* The session ends, and each unflushed block is kept or lost. */
 void fake_member_power_loss(struct fake_member *member, bool reachable_again);
 

@@ -348,9 +348,10 @@ struct former {
 	unsigned int gateway;  /* its number */
 	struct sim_request *active;
 	uint32_t active_count;
-	bool asked;	 /* requests go to it */
-	bool reads_only; /* and change nothing: it meets no conflict */
-	bool has_turn;	 /* what is called back is its own */
+	bool asked;	       /* requests go to it */
+	uint64_t restarted_us; /* a target was, and it may have been there first; 0: none was */
+	bool reads_only;       /* and change nothing: it meets no conflict */
+	bool has_turn;	       /* what is called back is its own */
 	bool stopped;
 	bool look; /* it said something: who is out may have changed */
 	/* the other one runs: nothing that is submitted now may be acknowledged as a write */

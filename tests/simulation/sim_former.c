@@ -26,6 +26,7 @@
 /* and for the other to have it; where that takes longer, other things happen meanwhile */
 #define TAKEN_US (20ull * 1000000)
 #define STOPPED_US (300ull * 1000000)
+#define CONTESTED_US (10ull * 1000000) /* behind the restart of a target */
 #define REST_US (3ull * 1000000)
 #define STREAM 0xF04E4000ull /* of random_stream(): not a step's */
 
@@ -62,8 +63,8 @@ former_speaks(const struct sim *sim)
 	return sim->former.has_turn || sim->former.asked;
 }
 
-bool
-former_holds(const struct sim *sim)
+static bool
+holds_any(const struct sim *sim)
 {
 	const unsigned int number = sim_gateway_number(&sim->engine_options);
 
@@ -72,6 +73,15 @@ former_holds(const struct sim *sim)
 		    sim->members[m].holder != 0 && sim->members[m].holder != number)
 			return true;
 	return false;
+}
+
+/* It does, or did a moment ago: it gives a member back that the other one has written. */
+bool
+former_holds(const struct sim *sim)
+{
+	return (sim->former.engine != NULL && sim->former.restarted_us != 0 &&
+		now(sim) - sim->former.restarted_us <= CONTESTED_US) ||
+	       holds_any(sim);
 }
 
 /* The other one may have let the volume grow, and what lies beyond its own end it refuses without
@@ -179,6 +189,9 @@ former_turn(struct sim *sim)
 
 	if (now(sim) >= former->others_heal_us)
 		heal_others(sim);
+	/* What it was first to reach is silent to the other one. */
+	if (former->engine != NULL && former->restarted_us != 0 && holds_any(sim))
+		sim->excess_until_us = now(sim);
 	if (former->engine == NULL || former->stopped || now(sim) < former->still_until_us)
 		return;
 	former->stood_us = former_stood_us(sim);
@@ -415,6 +428,10 @@ former_kill(struct sim *sim)
 		fake_member_abandon(former_session(sim, m));
 	load_abandon_former(sim);
 	engine_bury(former->engine);
+	/* What it was first to reach nobody gives back: an administrator does. */
+	for (int m = 0; m < sim->slots && former->restarted_us != 0; m++)
+		if (sim->members[m].holder == former->gateway)
+			sim->members[m].holder = 0;
 	forget(sim);
 	if (!former->lost)
 		leave_behind(sim);
@@ -562,6 +579,7 @@ become_former(struct sim *sim)
 	former->active = sim->active;
 	former->active_count = sim->active_count;
 	former->stopped = former->lost = false;
+	former->restarted_us = 0;
 	former->epoch = sim->epoch_elsewhere = sim->epoch_recorded;
 	former->still_until_us = sim->still_until_us;
 	former->stood_from_us = former->stood_us = 0;
@@ -686,10 +704,41 @@ haunt(struct sim *sim, uint64_t *random)
 	}
 }
 
+/* Nobody holds it any more: whoever of the two reaches it first has it. */
+static void
+restart_target(struct sim *sim, int m, uint64_t *random)
+{
+	const uint64_t lasts_us = random_between(random, 0, 3000000);
+	const bool former_first = random_once_in(random, 2);
+	uint64_t *heals_us = former_first ? &sim->former.others_heal_us : &sim->former.heals_us;
+
+	sim_trace(sim, "target %d is started anew, the %s one reaches it first", m,
+		  former_first ? "former" : "other");
+	fake_member_restart(&sim->members[m]);
+	sim->former.restarted_us = now(sim);
+	if (former_first)
+		sim->former.unreached |= 1u << m;
+	(former_first ? sim_session(sim, m) : former_session(sim, m))->away = true;
+	if (*heals_us == UINT64_MAX)
+		*heals_us = now(sim) + lasts_us;
+	fault_trouble(sim, m, *heals_us - now(sim) + 500);
+}
+
+static void
+restart_targets(struct sim *sim, uint64_t *random)
+{
+	const uint64_t of = random_between(random, 1, 3);
+
+	for (int m = 0; m < sim->slots; m++)
+		if (sim->slot_of[m] >= 0 && random_once_in(random, of))
+			restart_target(sim, m, random);
+}
+
 /* One after the other, while the former has load. */
 static void
 take(struct sim *sim, uint64_t *random)
 {
+	const bool contested = random_once_in(random, 3);
 	const uint64_t until_us = now(sim) + TAKEN_US;
 
 	sim_advance(sim, now(sim) + random_between(random, 0,
@@ -697,10 +746,14 @@ take(struct sim *sim, uint64_t *random)
 	sim_take_over(sim, true);
 	while (!sim->former.lost && now(sim) < until_us && !sim->crash_due) {
 		load(sim, random_once_in(random, 6), random);
+		if (contested && random_once_in(random, 8))
+			restart_targets(sim, random);
 		sim_advance(sim,
 			    now(sim) + random_between(random, 0,
 						      random_once_in(random, 10) ? 200000 : 3000));
 	}
+	if (contested && sim->former.engine != NULL && has_failed(sim))
+		stop(sim); /* as its gateway does: it holds no member that it met too late */
 	if (sim->former.lost && !random_once_in(random, 3))
 		haunt(sim, random);
 }

@@ -71,6 +71,10 @@ struct member {
 	int opens_left; /* other paths to try before it is evicted */
 	/* its last session of use was ended, it did not fall silent: it has grace_ms */
 	bool ended;
+	/* Another gateway has written it, and the volume can't do without it: each log-in reserves it
+	 * for a moment, and is of no use as long as that is so.
+	 */
+	bool anothers;
 	uint64_t ended_ms; /* then */
 	/* it has not answered any command for data since, whatever sessions it took; 0: no */
 	uint64_t mute_since_ms;

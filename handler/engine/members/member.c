@@ -349,6 +349,10 @@ plan_retry(struct member *member, bool session_ended)
 		member->retry_ms = engine->now_ms + BACKOFF_OUT_MS;
 		return;
 	}
+	if (member->anothers && !MUTANT(TAKEN_EACH_MOMENT)) {
+		member->retry_ms = engine->now_ms + BACKOFF_MAX_MS;
+		return;
+	}
 	if (member->opens_left > 0) {
 		member->opens_left--;
 		member->retry_ms = engine->now_ms; /* the other path, at once */

@@ -431,8 +431,8 @@ came_back_as_another(struct member *member)
 		member_close(member);
 		return;
 	}
-	if (was_used_elsewhere(member) && !evict_spares(member->engine, member) &&
-	    !MUTANT(LOST_VOLUME_RESERVED))
+	member->anothers = was_used_elsewhere(member) && !evict_spares(member->engine, member);
+	if (member->anothers && !MUTANT(LOST_VOLUME_RESERVED))
 		evict_give_back(member);
 	else
 		evict_condemn(member);
@@ -472,6 +472,7 @@ session_restored(struct member *member)
 		return;
 	}
 	member->went_back = false;
+	member->anothers = false;
 	settle_cache(member);
 	if (member->cache_lost && engine->geometry.redundancy > 0 && !MUTANT(CACHE_FORGOTTEN)) {
 		if (evict_spares(engine, member)) {
