@@ -1311,9 +1311,12 @@
 	X(STILL_UNTOLD, "still-untold", 17,							\
 	  "test_engine_takeover: test_a_take_over_does_without_members_with_which_nobody_could_run",		\
 	  "who was to hear of a take-over is counted anew whenever it is looked at")	\
-	X(TOLD_OF_LATER, "told-of-later", 17,							\
-	  "test_engine_takeover: test_who_is_told_of_a_later_epoch_lacks_no_more_than_before",		\
+	X(TOLD_UNNOTED, "told-unnoted", 17,							\
+	  "test_engine_takeover: test_who_is_told_lacks_no_more_than_before",		\
 	  "a device that is told that it is out seems to have been used elsewhere")	\
+	X(DECIDED_IN_THE_LEASE, "decided-in-the-lease", 8,							\
+	  "test_engine_takeover: test_who_is_started_anew_in_a_take_over_waits_for_the_lease",		\
+	  "a gateway started anew in its take-over does not wait for what the one before may answer")	\
 	X(UNDECIDED_UNSAID, "undecided-unsaid", 7,						\
 	  "test_engine_takeover: test_who_may_run_on_with_who_went_is_waited_for",			\
 	  "members don't say that their gateway may forget an eviction, and another takes over by one copy")	\

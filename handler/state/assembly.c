@@ -331,6 +331,15 @@ never_in_force(const struct assembly_input *input, int writer)
 	return false;
 }
 
+/* Of two that are as new, who is in sync by its own has what all have. */
+static bool
+rules_over(const struct superblock *a, const struct superblock *b)
+{
+	if (is_newer_record(a, b) || is_newer_record(b, a) || MUTANT(LISTED_FOR_ALL))
+		return is_newer_record(a, b);
+	return calls_in_sync(a, a->member_uuid) && !calls_in_sync(b, b->member_uuid);
+}
+
 static int
 find_newest(const struct assembly_input *input)
 {
@@ -340,12 +349,11 @@ find_newest(const struct assembly_input *input)
 	for (int i = 0; i < input->count; i++) {
 		if (!ours(input, i))
 			continue;
-		if (newest < 0 ||
-		    is_newer_record(input->superblocks[i], input->superblocks[newest]))
+		if (newest < 0 || rules_over(input->superblocks[i], input->superblocks[newest]))
 			newest = i;
 		if (!never_in_force(input, i) &&
 		    (in_force < 0 ||
-		     is_newer_record(input->superblocks[i], input->superblocks[in_force])))
+		     rules_over(input->superblocks[i], input->superblocks[in_force])))
 			in_force = i;
 	}
 	return in_force >= 0 ? in_force : newest;

@@ -27,6 +27,8 @@
 #define TAKEN_US (20ull * 1000000)
 #define STOPPED_US (300ull * 1000000)
 #define CONTESTED_US (10ull * 1000000) /* behind the restart of a target */
+#define RETRIED_US                                                                                 \
+	(5ull * 1000000) /* a session that could not be opened: sooner than that, twice */
 #define REST_US (3ull * 1000000)
 #define STREAM 0xF04E4000ull /* of random_stream(): not a step's */
 
@@ -191,7 +193,7 @@ former_turn(struct sim *sim)
 		heal_others(sim);
 	/* What it was first to reach is silent to the other one. */
 	if (former->engine != NULL && former->restarted_us != 0 && holds_any(sim))
-		sim->excess_until_us = now(sim);
+		sim->excess_until_us = now(sim) + RETRIED_US;
 	if (former->engine == NULL || former->stopped || now(sim) < former->still_until_us)
 		return;
 	former->stood_us = former_stood_us(sim);
@@ -390,9 +392,13 @@ landed(void *owner, struct fake_member *session, uint64_t offset_bytes, uint32_t
 
 /* --- the end --- */
 
+/* What it was first to reach, and holds when it ends, nobody gives back: an administrator does. */
 static void
 forget(struct sim *sim)
 {
+	for (int m = 0; m < sim->slots && sim->former.restarted_us != 0; m++)
+		if (sim->members[m].holder == sim->former.gateway)
+			sim->members[m].holder = 0;
 	engine_memory_end();
 	sim->former.engine = NULL;
 	sim->former.still_until_us = 0;
@@ -428,10 +434,6 @@ former_kill(struct sim *sim)
 		fake_member_abandon(former_session(sim, m));
 	load_abandon_former(sim);
 	engine_bury(former->engine);
-	/* What it was first to reach nobody gives back: an administrator does. */
-	for (int m = 0; m < sim->slots && former->restarted_us != 0; m++)
-		if (sim->members[m].holder == former->gateway)
-			sim->members[m].holder = 0;
 	forget(sim);
 	if (!former->lost)
 		leave_behind(sim);
@@ -721,7 +723,7 @@ restart_target(struct sim *sim, int m, uint64_t *random)
 	(former_first ? sim_session(sim, m) : former_session(sim, m))->away = true;
 	if (*heals_us == UINT64_MAX)
 		*heals_us = now(sim) + lasts_us;
-	fault_trouble(sim, m, *heals_us - now(sim) + 500);
+	fault_trouble(sim, m, *heals_us - now(sim) + RETRIED_US);
 }
 
 static void

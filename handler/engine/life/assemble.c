@@ -89,6 +89,7 @@ adopt(struct engine *engine, const struct assembly_verdict *verdict)
 	engine->assembly->has_geometry = true;
 	engine->volume_bytes = geometry_volume_bytes(&engine->geometry);
 	engine->record = *newest;
+	engine->assembly->found = *newest;
 	if (engine->places->epoch_before == 0 || newest->epoch > engine->metadata->epoch_written ||
 	    MUTANT(NEWER_BY_OUR_WRITES))
 		engine->places->epoch_before = newest->epoch;
@@ -656,8 +657,8 @@ another_was_met(const struct engine *engine)
 	       !engine->fenced && !is_any_sent(engine);
 }
 
-/* Its epoch is remembered, so nobody else is to be asked any more: a crash from now on costs another
- * gateway no more than any.
+/* Its epoch is remembered, and what the gateway before might answer is over: nobody else is to be
+ * asked any more, and a next start has nothing to wait for.
  */
 static bool
 is_said_to_be_decided(struct engine *engine)
@@ -701,13 +702,15 @@ assemble_run(struct engine *engine)
 	if (engine->phase == PHASE_WRITE_SUPERBLOCKS && engine->metadata->wanted > 0 &&
 	    engine->metadata->durable >= engine->metadata->wanted &&
 	    engine->now_ms >= engine->assembly->not_before_ms && takeover_is_heard(engine) &&
-	    attempt_remember_epoch(engine) && is_said_to_be_decided(engine)) {
+	    attempt_remember_epoch(engine) &&
+	    (takeover_lease_is_over(engine) || MUTANT(DECIDED_IN_THE_LEASE)) &&
+	    is_said_to_be_decided(engine) && takeover_lease_is_over(engine)) {
 		if (engine->record.log_key != 0 && !MUTANT(LOG_UNREPLAYED))
 			replay_begin(engine);
-		else if (takeover_lease_is_over(engine))
+		else
 			begin_running(engine);
 	}
-	if (engine->phase == PHASE_REPLAY && replay_done(engine) && takeover_lease_is_over(engine))
+	if (engine->phase == PHASE_REPLAY && replay_done(engine))
 		begin_running(engine);
 }
 

@@ -33,8 +33,9 @@ struct assembly {
 	bool taken;		    /* from another gateway, by this start */
 	/* members that have to hear of this start before it runs; 0: none */
 	int quorum;
-	bool deaf_logged; /* that one of them does not */
-	bool resumed;	  /* nobody has had it since this gateway did */
+	int deaf_logged;	 /* slot of one that does not, and it is logged, plus 1; 0: none */
+	struct superblock found; /* the newest, by which this start goes */
+	bool resumed;		 /* nobody has had it since this gateway did */
 	/* a take-over is up then, by engine_clock_ms(); 0: it is none */
 	uint64_t lease_ends_ms;
 	uint8_t *maps;	    /* the map of each member, while they are loaded */

@@ -305,7 +305,9 @@ takeover_may_begin(struct engine *engine, const struct assembly_verdict *verdict
 
 /* --- everybody who counts is told --- */
 
-/* Until all have heard nobody starts with less, this gateway neither. */
+/* Until all have heard nobody starts with less, this gateway neither.  Who is out is named as it was
+ * found.
+ */
 void
 takeover_begin(struct engine *engine)
 {
@@ -314,7 +316,7 @@ takeover_begin(struct engine *engine)
 			continue;
 		/* one that goes from now on does not hear of it */
 		member->untold = member->in_sync ? -1 : COPIES;
-		if (member->role >= 0 && !MUTANT(ATTEMPT_DECIDED))
+		if (member->in_sync && !MUTANT(ATTEMPT_DECIDED))
 			engine->metadata->left_at_start |= ROLE(member->role);
 	}
 }
@@ -346,9 +348,9 @@ begin_again(struct engine *engine)
 		 "another gateway may go on with device %.100s, which has not heard of this "
 		 "start: bring it back, mend it, or --force if that gateway is dead",
 		 deaf->backend->label);
-	if (!engine->assembly->deaf_logged)
+	if (engine->assembly->deaf_logged != deaf->slot + 1)
 		engine_log(engine, LOG_WARNING, "%s", why);
-	engine->assembly->deaf_logged = true;
+	engine->assembly->deaf_logged = deaf->slot + 1;
 	attempt_begin_again(engine, why);
 }
 
@@ -365,8 +367,9 @@ have_enough_heard(struct engine *engine)
 	return false;
 }
 
-/* Those in sync hear of it later: they have the superblocks of before if this can't be done, and
- * whoever has the volume can go on with them.
+/* What the others had on record when this start began: who is out bars itself by that, and it says
+ * nothing that may never come true.  Those in sync hear of this start itself, and later: if this can't
+ * be done, whoever has the volume can go on with them.
  */
 bool
 takeover_tells(struct engine *engine)
@@ -375,7 +378,7 @@ takeover_tells(struct engine *engine)
 		return true;
 	for_each_member(engine, member)
 		if (member->counted && !member->in_sync && !MUTANT(COUNTED_UNTOLD) &&
-		    !metadata_out_told(member))
+		    !metadata_out_told(member, &engine->assembly->found))
 			return false;
 	return have_enough_heard(engine);
 }

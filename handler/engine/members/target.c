@@ -463,7 +463,7 @@ former_told(struct member *former)
 {
 	if (MUTANT(FORMER_UNTOLD))
 		return true;
-	if (!metadata_out_told(former))
+	if (!metadata_out_told(former, &former->engine->record))
 		return false;
 	if (former->untold < 0)
 		engine_log(former->engine, LOG_WARNING,

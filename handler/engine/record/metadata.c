@@ -127,7 +127,6 @@ send_superblock(struct member *member, struct superblock superblock, int role,
 	superblock.write_count = member->write_count + 1;
 	memcpy(superblock.member_uuid, member->uuid, 16);
 	superblock_encode(&superblock, block);
-	engine->metadata->epoch_written = engine->record.epoch;
 	mio = member_io_create(member, BACKEND_WRITE, superblock_offset(superblock.write_count),
 			       policy);
 	mio->io.fua = true;
@@ -211,6 +210,7 @@ write_superblock(struct member *member)
 {
 	struct engine *engine = member->engine;
 
+	engine->metadata->epoch_written = engine->record.epoch;
 	send_superblock(member, record_to_say(engine), member->role, IO_SUPERBLOCK,
 			superblock_written);
 }
@@ -223,17 +223,16 @@ knows_target(const struct engine *engine)
 	return engine->target_phase == TARGET_FILLING || engine->target_phase == TARGET_TAKING;
 }
 
-/* It is out, and is sent no more than these: it is none that was used elsewhere, nor one that went
- * back.
- */
+/* It is out, and has been told so: it is none that was used elsewhere, nor one that went back. */
 static void
-note_untold(struct engine *engine, const struct member *member)
+note_told(struct engine *engine, const struct member *member)
 {
 	struct tracked_member *tracked = &engine->record.tracked[member->stale_set];
 
+	if (MUTANT(TOLD_UNNOTED))
+		return;
 	tracked->write_count = member->write_count;
-	if (!MUTANT(TOLD_OF_LATER))
-		tracked->epoch = engine->record.epoch;
+	tracked->epoch = member->superblock.epoch;
 }
 
 /* How many writes of its superblock each has acknowledged, and which epoch who is being filled may
@@ -249,8 +248,8 @@ note_write_counts(struct engine *engine)
 	for_each_member(engine, member) {
 		if (member->in_sync)
 			record->write_counts[member->role] = member->write_count;
-		else if (member->untold > 0 && member->stale_set >= 0)
-			note_untold(engine, member);
+		else if (member->counted && member->untold == 0 && member->stale_set >= 0)
+			note_told(engine, member);
 	}
 	if (target == NULL || !knows_target(engine))
 		return;
@@ -262,14 +261,6 @@ note_write_counts(struct engine *engine)
 	record->tracked[target->stale_set].epoch = record->epoch;
 	if (engine->target_phase == TARGET_TAKING)
 		record->write_counts[target->role] = target->write_count;
-}
-
-static void
-note_members(struct engine *engine)
-{
-	note_write_counts(engine);
-	engine->record.undecided_roles = undecided_roles(engine);
-	memcpy(engine->record.other_holder, other_holder(engine), 16);
 }
 
 /* --- who is out, and its own superblock says otherwise --- */
@@ -293,8 +284,8 @@ out_told(struct member_io *mio, int result)
 }
 
 /* A superblock says who it is itself.  Where the record lists it no more, it is listed in its own as
- * one that was taken out, in a set that is free, or that others need and not it; nobody is to go by
- * that, so it is older than all others.
+ * one that was taken out: in a set that is free, or of one that is in sync again.  Nobody goes by that
+ * where there is a record like it (assembly.c).
  */
 static void
 list_itself(struct superblock *superblock, const uint8_t uuid[16], int role)
@@ -302,18 +293,17 @@ list_itself(struct superblock *superblock, const uint8_t uuid[16], int role)
 	int set = 0;
 
 	for (int i = 0; i < LAYOUT_STALE_SETS; i++) {
-		if (superblock->tracked[i].state == 0)
-			set = i;
-		else if (memcmp(superblock->tracked[i].member_uuid, uuid, 16) == 0)
+		const struct tracked_member *tracked = &superblock->tracked[i];
+
+		if (tracked->state != 0 && memcmp(tracked->member_uuid, uuid, 16) == 0)
 			return;
+		if (tracked->state == 0 ||
+		    memcmp(tracked->member_uuid, superblock->member_uuids[tracked->role], 16) == 0)
+			set = i;
 	}
 	superblock->tracked[set] =
 		(struct tracked_member){ .role = (uint8_t)role, .state = MEMBER_FAULTY };
 	memcpy(superblock->tracked[set].member_uuid, uuid, 16);
-	if (!MUTANT(LISTED_FOR_ALL)) {
-		superblock->epoch = 1;
-		superblock->event = 0;
-	}
 }
 
 static bool
@@ -326,13 +316,11 @@ has_place_on_record(const struct superblock *record, const uint8_t uuid[16])
 }
 
 static void
-tell_out(struct member *member)
+tell_out(struct member *member, const struct superblock *record)
 {
 	const int role = member->role >= 0 ? member->role : member->superblock.role;
-	struct superblock superblock;
+	struct superblock superblock = *record;
 
-	note_members(member->engine);
-	superblock = member->engine->record;
 	if (!has_place_on_record(&superblock, member->uuid))
 		list_itself(&superblock, member->uuid, role);
 	send_superblock(member, superblock, role, member->checked ? IO_SUPERBLOCK : IO_PROBE,
@@ -340,14 +328,14 @@ tell_out(struct member *member)
 }
 
 bool
-metadata_out_told(struct member *member)
+metadata_out_told(struct member *member, const struct superblock *record)
 {
 	if (member->untold <= 0)
 		return true;
 	if (member->engine->metadata->pending > 0)
 		return false;
 	if (member->link == LINK_OPEN && !member->condemned && !member->disputed) {
-		tell_out(member);
+		tell_out(member, record);
 		return false;
 	}
 	member->untold = -1;
@@ -415,7 +403,9 @@ metadata_run(struct engine *engine)
 		return;
 	if (engine->metadata->again > 0)
 		engine->metadata->again--;
-	note_members(engine);
+	note_write_counts(engine);
+	engine->record.undecided_roles = undecided_roles(engine);
+	memcpy(engine->record.other_holder, other_holder(engine), 16);
 	if (recorded_roles(engine) != 0 || !MUTANT(RECORDED_AFTER_CRASH))
 		engine->record.recorded_roles = recorded_roles(engine);
 	engine->metadata->writing = engine->metadata->wanted;

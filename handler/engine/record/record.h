@@ -56,10 +56,11 @@ bool metadata_target_heard(const struct engine *engine);
 bool metadata_target_may_clean(const struct engine *engine);
 /* may others be told how many superblocks it has? */
 bool metadata_target_counted(const struct engine *engine);
-/* Has it heard, in both copies, that it is out, as member.untold asks for?  Then it is no member to
- * whoever meets it alone.  Ask in each turn; also true when it can't be told.
+/* Has it heard, in both copies, that it is out, as member.untold asks for?  record: of others, which
+ * says so.  Then it is no member to whoever meets it alone.  Ask in each turn; also true when it can't
+ * be told.
  */
-bool metadata_out_told(struct member *member);
+bool metadata_out_told(struct member *member, const struct superblock *record);
 
 /* --- epochs.c --- */
 

@@ -262,26 +262,34 @@ test_who_died_goes_on_without_who_went(void **state)
 	finish(&rig);
 }
 
+/* It is away at a start, and the gateway dies before it has that on record. */
+static void
+miss_the_second(struct rig *rig)
+{
+	uint64_t meant;
+
+	rig_crash(rig);
+	meant = rig->epoch_tried;
+	rig->members[1].reachable = false;
+	rig_start(rig);
+	while (rig->epoch_tried == meant)
+		rig_step(rig);
+	rig->epochs_held = true;
+	while (rig_superblock(rig, 0).epoch < rig->epoch_tried)
+		rig_step(rig);
+	wait_ms(rig, 50);
+	rig_crash(rig);
+	rig->epochs_held = false;
+}
+
 static void
 test_who_was_missed_at_a_start_is_waited_for(void **state)
 {
 	struct rig rig;
-	uint64_t meant;
 
 	(void)state;
 	start(&rig, 1, 2, 73);
-	rig_crash(&rig);
-	meant = rig.epoch_tried;
-	rig.members[1].reachable = false;
-	rig_start(&rig);
-	while (rig.epoch_tried == meant)
-		rig_step(&rig);
-	rig.epochs_held = true;
-	while (rig_superblock(&rig, 0).epoch < rig.epoch_tried)
-		rig_step(&rig);
-	wait_ms(&rig, 50);
-	rig_crash(&rig);
-	rig.epochs_held = false;
+	miss_the_second(&rig);
 	check_other_waits_for_both(&rig);
 }
 
@@ -878,33 +886,19 @@ test_a_take_over_that_died_is_begun_with_as_many(void **state)
 	finish(&rig);
 }
 
-/* Another one goes in that take-over, and raises the epoch. */
+/* It was missed at a start, and is told of that. */
 static void
-test_who_is_told_of_a_later_epoch_lacks_no_more_than_before(void **state)
+test_who_is_told_lacks_no_more_than_before(void **state)
 {
 	struct rig rig;
-	struct tap tap;
-	uint64_t epoch;
 
 	(void)state;
-	begin(&rig, 6, 4, 84);
-	tap_init(&tap, &rig.members[2]);
-	run(&rig);
-	die_undecided(&rig);
-	epoch = rig_superblock(&rig, 0).epoch;
+	start(&rig, 1, 2, 84);
+	miss_the_second(&rig);
 	rig.epoch_recorded = 0;
-	rig.errors_allowed = true; /* of what was being written, with two away */
-	tap.judge = tap_hold_superblocks;
-	take_over(&rig, 15);
-	while (rig_superblock(&rig, 0).epoch == epoch)
-		rig_step(&rig);
-	rig.members[2].reachable = false;
-	fake_member_cut(&rig.members[2], false);
-	tap.judge = NULL;
-	tap_drop(&tap);
+	take_over(&rig, 3);
 	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 20000));
 	rig_crash(&rig); /* the next start goes by what is on record of it */
-	rig.members[2].reachable = true;
 	rig_start(&rig);
 	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 20000));
 	assert_int_equal(rig.engine->members[1].standing, STANDING_OUT_OF_DATE);
@@ -1324,6 +1318,321 @@ test_what_one_is_told_of_itself_is_nobodys_record(void **state)
 	rig_free(&rig);
 }
 
+/* --- what is told, and what comes of it --- */
+
+/* Of three copies the second is undecided.  Another gateway tells it of a start, in an epoch that is
+ * high, for it has tried before, and dies before those in sync hear.  They lose their power.  The first
+ * gateway goes on without the second copy, evicts the third, and dies.  Then all are there.
+ */
+static void
+test_who_was_told_of_a_start_that_never_was_does_not_rule(void **state)
+{
+	struct rig rig;
+	struct tap taps[2];
+	uint64_t epoch, meant;
+
+	(void)state;
+	begin(&rig, 1, 3, 110);
+	tap_init(&taps[0], &rig.members[0]);
+	tap_init(&taps[1], &rig.members[2]);
+	run(&rig);
+	die_undecided(&rig);
+	epoch = rig.epoch_recorded;
+	meant = rig.epoch_tried;
+	rig.epoch_recorded = 0;
+	rig.epoch_tried = rig_superblock(&rig, 0).epoch + 128; /* twice before, say */
+	taps[0].judge = taps[1].judge = tap_hold_superblocks;
+	take_over(&rig, 7);
+	for (int i = 0; i < 20000 && taps[0].held_count == 0; i++)
+		rig_step(&rig);
+	assert_true(taps[0].held_count > 0);
+	assert_true(rig.engine->members[1].counted);
+	assert_int_equal(rig.engine->members[1].untold, 0);
+	for (int m = 0; m < 2; m++) {
+		taps[m].judge = NULL;
+		tap_drop(&taps[m]);
+	}
+	rig_crash(&rig);
+	for (int m = 0; m < 3; m++)
+		rig.members[m].holder = 0; /* power */
+	rig.epoch_tried = meant;
+	start_the_first(&rig, epoch, 5);
+	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 20000));
+	wait_ms(&rig, 1000);
+	rig.members[2].reachable = false;
+	fake_member_cut(&rig.members[2], false);
+	submit_everywhere(&rig, REQUEST_WRITE, 512, 300);
+	rig_drain(&rig);
+	assert_int_equal(rig.failed, 0);
+	assert_int_equal(rig_superblock(&rig, 0).member_states[2], MEMBER_FAULTY);
+	wait_ms(&rig, 1000);
+	rig_crash(&rig);
+	for (int m = 0; m < 3; m++)
+		rig.members[m].reachable = true;
+	rig_start(&rig);
+	if (runs(&rig)) {
+		for (int i = 0; i < 8; i++)
+			rig_verify(&rig);
+	}
+	assert_int_equal(rig.mismatches, 0);
+	rig_crash(&rig);
+	rig_free(&rig);
+}
+
+/* A gateway that takes the volume over dies when nobody is undecided any more, and is started anew at
+ * once: what the first gateway heard last it may answer by still.
+ */
+static void
+test_who_is_started_anew_in_a_take_over_waits_for_the_lease(void **state)
+{
+	struct rig rig;
+	uint64_t began_ms;
+
+	(void)state;
+	start(&rig, 5, 3, 111);
+	crash(&rig);
+	take_over(&rig, 7);
+	while (rig.members[0].holder != 2 || rig.members[1].holder != 2 ||
+	       rig.members[2].holder != 2)
+		rig_step(&rig);
+	began_ms = rig.now_ms;
+	for (int m = 0; m < 3; m++)
+		while (strstr(rig_superblock(&rig, m).owner, "#2") == NULL ||
+		       rig_superblock(&rig, m).undecided_roles != 0)
+			rig_step(&rig);
+	rig_crash(&rig);
+	rig.options.take_over_ms = 0;
+	rig_start(&rig);
+	assert_true(rig_wait(&rig, VOLUME_ACTIVE, 20000));
+	assert_true(rig.now_ms - began_ms >= LEASE_AWAITED_MS);
+	finish(&rig);
+}
+
+static bool
+has_other_holder_on_record(struct rig *rig)
+{
+	static const uint8_t none[16];
+
+	return memcmp(rig_superblock(rig, 0).other_holder, none, 16) != 0;
+}
+
+/* GW1 dies when it has announced a device that is about to take an empty place (its own: a copy that
+ * catches up).  GW2 takes over with both, and dies before it runs.  All that there is is there.
+ */
+static void
+test_a_device_that_is_announced_is_one_device(void **state)
+{
+	struct rig rig;
+
+	(void)state;
+	start(&rig, 1, 2, 112);
+	fake_member_cut(&rig.members[1], false);
+	submit_everywhere(&rig, REQUEST_WRITE, 512, 300);
+	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 5000));
+	rig_drain(&rig);
+	rig.members[1].reachable = true;
+	for (int i = 0; i < 20000 && !has_other_holder_on_record(&rig); i++)
+		rig_step(&rig);
+	assert_true(has_other_holder_on_record(&rig));
+	crash(&rig);
+	take_over(&rig, 3);
+	for (int i = 0; i < 20000 && rig_superblock(&rig, 0).undecided_roles != 1; i++)
+		rig_step(&rig);
+	assert_int_equal(rig_superblock(&rig, 0).undecided_roles, 1);
+	assert_true(rig.engine->phase < PHASE_RUNNING);
+	rig_crash(&rig);
+	rig_start(&rig);
+	assert_true(runs(&rig));
+	finish(&rig);
+}
+
+/* The same of a spare that fills the empty place of a copy that is gone for good. */
+static void
+test_a_spare_that_is_announced_asks_for_nobody_else(void **state)
+{
+	struct rig rig;
+	char why[256];
+
+	(void)state;
+	start(&rig, 1, 2, 113);
+	fake_member_cut(&rig.members[1], false);
+	submit_everywhere(&rig, REQUEST_WRITE, 512, 300);
+	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 5000));
+	rig_drain(&rig);
+	rig_mark_spare(&rig, 2, RIG_MEMBER_BYTES);
+	rig.members[2].disk.write_cache = false;
+	rig.members[2].reservations = true;
+	rig.members[2].gateway = 1;
+	assert_int_equal(engine_attach(rig.engine, &rig.members[2].backend, why), 2);
+	wait_for_state(&rig, 2, MEMBER_SPARE);
+	assert_int_equal(engine_replace(rig.engine, 1, 2, why), 0);
+	for (int i = 0; i < 20000 && !has_other_holder_on_record(&rig); i++)
+		rig_step(&rig);
+	assert_true(has_other_holder_on_record(&rig));
+	rig.count = 3;
+	crash(&rig);
+	take_over(&rig, 5);
+	for (int i = 0; i < 20000 && rig_superblock(&rig, 0).undecided_roles != 1; i++)
+		rig_step(&rig);
+	assert_int_equal(rig_superblock(&rig, 0).undecided_roles, 1);
+	assert_true(rig.engine->phase < PHASE_RUNNING);
+	rig_crash(&rig);
+	rig_start(&rig);
+	assert_true(runs(&rig));
+	finish(&rig);
+}
+
+static bool
+are_two_said_faulty(struct rig *rig)
+{
+	const struct superblock record = rig_superblock(rig, 0);
+
+	return record.member_states[1] == MEMBER_FAULTY && record.member_states[2] == MEMBER_FAULTY;
+}
+
+/* Nobody dies in the take-over, and no power is lost: of three copies two are undecided, the one hears,
+ * the other refuses to, so it is tried each second, in higher epochs, until GW2 is stopped.  GW1 goes
+ * on with the first copy; the third comes back, and the first goes.  GW1 is stopped in order.
+ */
+static void
+test_who_was_told_in_vain_does_not_rule(void **state)
+{
+	struct rig rig;
+	uint64_t epoch, meant;
+
+	(void)state;
+	start(&rig, 1, 3, 114);
+	rig.epochs_held = true;
+	fake_member_cut(&rig.members[1], false);
+	fake_member_cut(&rig.members[2], false);
+	submit_everywhere(&rig, REQUEST_WRITE, 512, 300);
+	wait_until(&rig, are_two_said_faulty);
+	wait_ms(&rig, 50);
+	rig_crash(&rig);
+	rig.epochs_held = false;
+	epoch = rig.epoch_recorded;
+	meant = rig.epoch_tried;
+	rig.epoch_recorded = rig.epoch_tried = 0;
+	rig.members[2].refuse_writes = true;
+	take_over(&rig, 7);
+	wait_until_it_says_who_has_not_heard(&rig);
+	wait_ms(&rig, 5000);
+	rig_stop(&rig); /* gives the reservations back */
+	assert_int_equal(rig.members[0].holder, 0);
+	rig.members[2].refuse_writes = false;
+	rig.epoch_tried = meant;
+	start_the_first(&rig, epoch, 5); /* it does not reach the second copy */
+	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 20000));
+	wait_for_state(&rig, 2, MEMBER_IN_SYNC);
+	wait_ms(&rig, 1000);
+	rig.members[0].reachable = false;
+	fake_member_cut(&rig.members[0], false);
+	submit_everywhere(&rig, REQUEST_WRITE, 512, 300);
+	rig_drain(&rig);
+	assert_int_equal(rig.failed, 0);
+	rig_stop(&rig);
+	assert_int_equal(rig_superblock(&rig, 2).member_states[0], MEMBER_FAULTY);
+	for (int m = 0; m < 3; m++)
+		rig.members[m].reachable = true;
+	rig_start(&rig);
+	if (runs(&rig)) {
+		rig_verify(&rig);
+	}
+	assert_int_equal(rig.mismatches, 0);
+	rig_crash(&rig);
+	rig_free(&rig);
+}
+
+/* What gives the place of role 0 to another device does not arrive. */
+static enum tap_verdict
+hold_what_gives_the_place(struct tap *tap, const struct backend_io *io)
+{
+	uint8_t block[LAYOUT_SUPERBLOCK_BYTES];
+	struct superblock superblock;
+	const struct rig *rig = tap->owner;
+
+	return tap_superblock(io, block) &&
+			       superblock_decode(block, &superblock, NULL) == SUPERBLOCK_OK &&
+			       memcmp(superblock.member_uuids[0],
+				      rig_superblock(rig, 0).member_uuid, 16) != 0
+		       ? TAP_HOLD
+		       : TAP_PASS;
+}
+
+/* GW1 dies while a device takes the place of the first member, and the third does not know of it.
+ * GW2 takes over with all but the third: the first is told that it has no place any more.  GW2 runs.
+ * The first loses its power; GW1 is started again with the first and the third.
+ */
+static void
+check_who_had_the_place(int level, int count, uint32_t two, uint32_t one, uint64_t seed)
+{
+	struct rig rig;
+	struct tap tap;
+	uint64_t epoch, meant;
+	const int last = count - 1, spare = count;
+	char why[256];
+
+	begin(&rig, level, count, seed);
+	tap_init(&tap, &rig.members[last]);
+	tap.owner = &rig;
+	run(&rig);
+	rig_mark_spare(&rig, spare, RIG_MEMBER_BYTES);
+	rig.members[spare].disk.write_cache = false;
+	rig.members[spare].reservations = true;
+	rig.members[spare].gateway = 1;
+	assert_int_equal(engine_attach(rig.engine, &rig.members[spare].backend, why), spare);
+	wait_for_state(&rig, spare, MEMBER_SPARE);
+	tap.judge = hold_what_gives_the_place;
+	assert_int_equal(engine_replace(rig.engine, 0, spare, why), 0);
+	wait_until_taking(&rig);
+	wait_ms(&rig, 50);
+	epoch = rig.epoch_recorded;
+	meant = rig.epoch_tried;
+	rig.count = count + 1;
+	tap.judge = NULL;
+	tap_drop(&tap);
+	crash(&rig);
+	rig.epoch_tried = 0;
+	tap.judge = tap_hold_superblocks;
+	take_over(&rig, two);
+	/* the last goes when the first has been told, before it hears itself */
+	for (int i = 0; i < 20000 && tap.held_count == 0; i++)
+		rig_step(&rig);
+	assert_true(tap.held_count > 0);
+	assert_int_equal(rig.engine->members[0].untold, 0);
+	rig.members[last].reachable = false;
+	fake_member_power_loss(&rig.members[last], false);
+	tap.judge = NULL;
+	tap_drop(&tap);
+	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 20000));
+	submit_everywhere(&rig, REQUEST_WRITE, 512, 300);
+	rig_drain(&rig);
+	assert_int_equal(rig.failed, 0);
+	rig_crash(&rig); /* the rig has one engine; GW2 could go on as well */
+	rig.members[0].holder = 0;
+	assert_int_equal(rig.members[last].holder, 0);
+	assert_int_equal(rig.members[1].holder, 2);
+	rig.epoch_tried = meant;
+	start_the_first(&rig, epoch, one);
+	assert_false(runs(&rig));
+	rig_crash(&rig);
+	rig_free(&rig);
+}
+
+static void
+test_who_was_told_that_it_has_no_place_is_none(void **state)
+{
+	(void)state;
+	check_who_had_the_place(5, 3, 15, 1 | 4, 120);
+}
+
+static void
+test_who_was_told_that_it_has_no_place_is_none_on_level_6(void **state)
+{
+	(void)state;
+	check_who_had_the_place(6, 4, 31, 1 | 8, 121);
+}
+
 int
 main(void)
 {
@@ -1341,6 +1650,13 @@ main(void)
 		cmocka_unit_test(test_who_goes_before_it_hears_is_not_counted_on),
 		cmocka_unit_test(test_a_take_over_that_died_is_begun_with_as_many),
 		cmocka_unit_test(test_who_refuses_to_hear_keeps_a_take_over_waiting),
+		cmocka_unit_test(test_who_was_told_of_a_start_that_never_was_does_not_rule),
+		cmocka_unit_test(test_who_is_started_anew_in_a_take_over_waits_for_the_lease),
+		cmocka_unit_test(test_a_device_that_is_announced_is_one_device),
+		cmocka_unit_test(test_a_spare_that_is_announced_asks_for_nobody_else),
+		cmocka_unit_test(test_who_was_told_in_vain_does_not_rule),
+		cmocka_unit_test(test_who_was_told_that_it_has_no_place_is_none),
+		cmocka_unit_test(test_who_was_told_that_it_has_no_place_is_none_on_level_6),
 		cmocka_unit_test(test_nobody_is_told_in_another_session),
 		cmocka_unit_test(test_another_volume_is_told_nothing),
 		cmocka_unit_test(test_who_was_written_by_another_is_looked_at_again),
@@ -1350,7 +1666,7 @@ main(void)
 		cmocka_unit_test(test_an_old_copy_is_not_counted_on),
 		cmocka_unit_test(test_a_take_over_that_is_refused_costs_the_first_gateway_nothing),
 		cmocka_unit_test(test_what_one_is_told_of_itself_is_nobodys_record),
-		cmocka_unit_test(test_who_is_told_of_a_later_epoch_lacks_no_more_than_before),
+		cmocka_unit_test(test_who_is_told_lacks_no_more_than_before),
 		cmocka_unit_test(test_who_died_goes_on_without_who_went),
 		cmocka_unit_test(test_who_was_missed_at_a_start_is_waited_for),
 		cmocka_unit_test(test_nothing_is_stopped_in_order_while_somebody_goes),
