@@ -873,6 +873,25 @@ force_unproven(struct sim *sim)
 	sim->engine_options.force_ms = 0;
 }
 
+static bool
+is_up_or_fenced(struct sim *sim)
+{
+	return is_up(sim) || strstr(sim->status.reason, "has stopped writing") != NULL;
+}
+
+/* The former was first to reach targets that were started anew: who hears of that gives way, until it
+ * is told to take over once more.
+ */
+static void
+take_over_once_more(struct sim *sim)
+{
+	if (sim->former.restarted_us == 0 || !sim_wait(sim, is_up_or_fenced, 60000000) ||
+	    is_up(sim))
+		return;
+	sim_stop(sim);
+	sim_take_over(sim, false);
+}
+
 static void
 quiesce(struct sim *sim, bool whole)
 {
@@ -894,6 +913,7 @@ quiesce(struct sim *sim, bool whole)
 		sim_take_over(sim, false);
 	}
 	force_unproven(sim);
+	take_over_once_more(sim);
 	sim_await(sim, is_up, "the volume does not come up");
 	sim_await(sim, sim_is_drained, "requests are not completed");
 	sim_advance(sim, sim->schedule.now_us + 7000000);
