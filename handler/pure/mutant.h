@@ -1288,7 +1288,7 @@
 	  "test_engine_takeover: test_who_is_counted_on_and_left_out_says_so",			\
 	  "a take-over counts on a device that it runs without, and does not tell it")	\
 	X(UNHEARD_COUNTED, "unheard-counted", 8,							\
-	  "test_engine_takeover: test_who_goes_before_it_hears_is_not_counted_on",		\
+	  "test_engine_takeover: test_who_refuses_to_hear_keeps_a_take_over_waiting",		\
 	  "a take-over runs though one that it needs went before it heard of it")		\
 	X(TAKEN_IN_PART, "taken-in-part", 8,							\
 	  "test_engine_takeover: test_a_take_over_that_died_is_begun_with_as_many",		\
@@ -1311,6 +1311,12 @@
 	X(STILL_UNTOLD, "still-untold", 17,							\
 	  "test_engine_takeover: test_a_take_over_does_without_members_with_which_nobody_could_run",		\
 	  "who was to hear of a take-over is counted anew whenever it is looked at")	\
+	X(EVICTED_UNHEARD, "evicted-unheard", 8,							\
+	  "test_engine_takeover: test_who_goes_from_a_take_over_is_not_said_to_be_out",		\
+	  "a take-over that does not end leaves on record that a member is out")	\
+	X(OUT_RULES, "out-rules", 17,							\
+	  "test_engine_takeover: test_who_was_told_of_what_never_was_in_force_does_not_rule",		\
+	  "what was never in force rules if one that is out has it")	\
 	X(TOLD_UNNOTED, "told-unnoted", 17,							\
 	  "test_engine_takeover: test_who_is_told_lacks_no_more_than_before",		\
 	  "a device that is told that it is out seems to have been used elsewhere")	\

@@ -310,19 +310,22 @@ was_gone_on_without(const struct superblock *own, const struct superblock *recor
 
 /* A record is in force when all members it calls in sync have it.  Here one of those has another
  * one, that does not call the writer in sync, or is known to have had it: so it did not take this
- * one, and nothing was acknowledged under it.
+ * one, and nothing was acknowledged under it.  A writer that is out was told by who went by this
+ * record: those who have it, or a newer one, say nothing against it.
  */
 static bool
 never_in_force(const struct assembly_input *input, int writer)
 {
 	const struct superblock *record = input->superblocks[writer];
+	const bool out = !calls_in_sync(record, record->member_uuid);
 
-	if (!calls_in_sync(record, record->member_uuid))
+	if (out && MUTANT(OUT_RULES))
 		return false;
 	for (int i = 0; i < input->count; i++) {
 		const struct superblock *own = input->superblocks[i];
 
-		if (i == writer || !ours(input, i) || calls_in_sync(own, record->member_uuid))
+		if (i == writer || !ours(input, i) ||
+		    (out ? !is_newer_record(record, own) : calls_in_sync(own, record->member_uuid)))
 			continue;
 		if (calls_in_sync(record, own->member_uuid) ? went_on_without(input, i, record)
 							    : was_gone_on_without(own, record))

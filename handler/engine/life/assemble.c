@@ -664,6 +664,7 @@ static bool
 is_said_to_be_decided(struct engine *engine)
 {
 	engine->metadata->left_at_start = 0;
+	engine->metadata->roles_to_hear = 0;
 	memset(engine->metadata->other_at_start, 0, 16);
 	metadata_decided(engine);
 	return engine->metadata->durable >= engine->metadata->wanted;
@@ -694,6 +695,8 @@ assemble_run(struct engine *engine)
 	if (had_better_wait(engine))
 		attempt_again(engine,
 			      "a member refuses its superblock, or is silent, and another is back");
+	else if (takeover_loses(engine) && !is_any_sent(engine))
+		attempt_again(engine, "a member went before it heard of this take-over");
 	else if (another_was_met(engine))
 		attempt_again(engine, "a member was written by another gateway meanwhile");
 	if (engine->phase == PHASE_EXAMINE && engine->now_ms >= engine->assembly->not_before_ms)

@@ -44,6 +44,8 @@ void takeover_begin(struct engine *engine);
  * may begin the attempt again.
  */
 bool takeover_tells(struct engine *engine);
+/* Somebody goes before enough have heard. */
+bool takeover_loses(const struct engine *engine);
 /* Superblocks are durable: the same of all. */
 bool takeover_is_heard(struct engine *engine);
 bool takeover_lease_is_over(struct engine *engine);

@@ -282,6 +282,8 @@ static void
 forget_counted(struct engine *engine)
 {
 	engine->assembly->quorum = 0;
+	engine->metadata->unheard = false;
+	engine->metadata->roles_to_hear = 0;
 	for_each_member(engine, member) {
 		member->counted = false;
 		member->untold = 0;
@@ -311,13 +313,14 @@ takeover_may_begin(struct engine *engine, const struct assembly_verdict *verdict
 void
 takeover_begin(struct engine *engine)
 {
+	engine->metadata->unheard = engine->assembly->quorum > 0;
 	for_each_member(engine, member) {
 		if (engine->assembly->quorum == 0 || !member->counted)
 			continue;
 		/* one that goes from now on does not hear of it */
 		member->untold = member->in_sync ? -1 : COPIES;
 		if (member->in_sync && !MUTANT(ATTEMPT_DECIDED))
-			engine->metadata->left_at_start |= ROLE(member->role);
+			engine->metadata->roles_to_hear |= ROLE(member->role);
 	}
 }
 
@@ -384,15 +387,25 @@ takeover_tells(struct engine *engine)
 }
 
 bool
+takeover_loses(const struct engine *engine)
+{
+	return engine->assembly->quorum > 0 && engine->evicting > 0 && !engine->fenced &&
+	       engine->phase == PHASE_WRITE_SUPERBLOCKS && !MUTANT(EVICTED_UNHEARD);
+}
+
+bool
 takeover_is_heard(struct engine *engine)
 {
 	if (engine->assembly->quorum == 0)
 		return true;
 	if (engine->fenced || !have_enough_heard(engine))
 		return false;
-	if (!MUTANT(STILL_UNTOLD))
-		forget_counted(engine);
+	for_each_member(engine, member) {
+		member->counted = false;
+		member->untold = MUTANT(STILL_UNTOLD) ? member->untold : 0;
+	}
 	engine->assembly->quorum = 0;
+	engine->metadata->unheard = false;
 	return true;
 }
 

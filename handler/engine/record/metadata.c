@@ -143,10 +143,11 @@ send_superblock(struct member *member, struct superblock superblock, int role,
 static uint32_t
 undecided_roles(const struct engine *engine)
 {
-	uint32_t roles = engine->metadata->left_at_start;
+	uint32_t roles = engine->metadata->roles_to_hear;
 
 	if (!geometry_can_split_replaced(&engine->geometry) || MUTANT(UNDECIDED_UNSAID))
-		return 0;
+		return roles;
+	roles |= engine->metadata->left_at_start;
 	for (int i = 0; i < engine->slots; i++) {
 		const struct member *member = &engine->members[i];
 
@@ -401,6 +402,8 @@ metadata_run(struct engine *engine)
 	    engine->now_ms < engine->metadata->retry_ms ||
 	    (engine->metadata->durable >= engine->metadata->wanted && engine->metadata->again == 0))
 		return;
+	if (engine->metadata->unheard && engine->evicting > 0 && !MUTANT(EVICTED_UNHEARD))
+		return; /* the attempt begins again: assemble.c */
 	if (engine->metadata->again > 0)
 		engine->metadata->again--;
 	note_write_counts(engine);

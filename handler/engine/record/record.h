@@ -33,11 +33,17 @@ struct metadata {
 	int target_uncounted;
 	/* generation in which those in sync say that it is about to be; 0: not yet */
 	uint64_t target_announced;
-	/* Roles that were on record as in sync, or as undecided, and are out since this start, or have
-	 * to hear of it: its epoch is not remembered yet.
+	/* Roles that were on record as in sync, or as undecided, and are out since this start: its
+	 * epoch is not remembered yet.
 	 */
 	uint32_t left_at_start;
 	uint8_t other_at_start[16]; /* other_holder of that record, so long */
+	/* Roles in sync that have to hear of a take-over: it is on record that they may not have. */
+	uint32_t roles_to_hear;
+	/* Until enough have nobody's eviction is on record: it would rule over what the gateway before
+	 * does with that one.
+	 */
+	bool unheard;
 };
 
 /* returns the generation to wait for in metadata.durable */

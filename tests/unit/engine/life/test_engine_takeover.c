@@ -1633,6 +1633,177 @@ test_who_was_told_that_it_has_no_place_is_none_on_level_6(void **state)
 	check_who_had_the_place(6, 4, 31, 1 | 8, 121);
 }
 
+/* On levels too of which no two halves can run. */
+static void
+check_lease_after_restart(int level, int count, uint64_t seed)
+{
+	struct rig rig;
+	uint64_t began_ms;
+
+	start(&rig, level, count, seed);
+	crash(&rig);
+	take_over(&rig, (1u << count) - 1);
+	for (int m = 0; m < count; m++)
+		while (rig.members[m].holder != 2)
+			rig_step(&rig);
+	began_ms = rig.now_ms;
+	for (int m = 0; m < count; m++)
+		while (strstr(rig_superblock(&rig, m).owner, "#2") == NULL)
+			rig_step(&rig);
+	assert_true(rig.engine->phase < PHASE_RUNNING);
+	rig_crash(&rig);
+	rig.options.take_over_ms = 0;
+	rig_start(&rig);
+	assert_true(rig_wait(&rig, VOLUME_ACTIVE, 20000));
+	assert_true(rig.now_ms - began_ms >= LEASE_AWAITED_MS);
+	finish(&rig);
+}
+
+static void
+test_who_is_started_anew_waits_for_the_lease_on_any_level(void **state)
+{
+	(void)state;
+	check_lease_after_restart(0, 4, 211);
+	check_lease_after_restart(5, 4, 210);
+	check_lease_after_restart(6, 6, 212);
+}
+
+/* The second copy goes before it hears, and the first gateway has it: that evicts the other one. */
+static void
+check_evicted_in_the_attempt(uint64_t seed, bool stopped, bool by_the_first, bool relogin)
+{
+	struct rig rig;
+	struct tap tap;
+	struct disk before, after;
+	uint64_t epoch;
+
+	begin(&rig, 1, 2, seed);
+	tap_init(&tap, &rig.members[1]);
+	run(&rig);
+	copy_of(&before, &rig.members[1].disk);
+	rig.members[0].reachable = false;
+	fake_member_cut(&rig.members[0], false);
+	submit_everywhere(&rig, REQUEST_WRITE, 512, 300);
+	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 20000));
+	rig_drain(&rig);
+	assert_int_equal(rig.failed, 0);
+	wait_ms(&rig, 1000);
+	if (stopped)
+		rig_stop(&rig);
+	else
+		rig_crash(&rig);
+	epoch = rig.epoch_recorded;
+	copy_of(&after, &rig.members[1].disk);
+	disk_copy(&rig.members[1].disk, &before);
+	rig.members[0].holder = rig.members[1].holder = 1;
+	rig.epoch_recorded = rig.epoch_tried = 0;
+	tap.judge = tap_hold_superblocks;
+	take_over(&rig, 3);
+	for (int i = 0; i < 20000 && tap.held_count == 0; i++)
+		rig_step(&rig);
+	assert_true(tap.held_count > 0);
+	rig.members[1].reachable = false;
+	fake_member_power_loss(&rig.members[1], false);
+	tap.judge = NULL;
+	tap_drop(&tap);
+	wait_ms(&rig, 10000);
+	assert_int_equal(rig_superblock(&rig, 0).member_states[1], MEMBER_IN_SYNC);
+	disk_copy(&rig.members[1].disk, &after);
+	rig.members[1].holder = 0;
+	rig.members[1].reachable = true;
+	if (relogin)
+		fake_member_cut(&rig.members[0], true);
+	if (by_the_first) {
+		rig_crash(&rig);
+		rig.members[0].holder = 0; /* GW2 was stopped */
+		start_the_first(&rig, epoch, 3);
+	}
+	wait_ms(&rig, 5000);
+	if (runs(&rig))
+		rig_verify(&rig);
+	assert_int_equal(rig.mismatches, 0);
+	rig_crash(&rig);
+	rig_free(&rig);
+	disk_free(&before);
+	disk_free(&after);
+}
+
+static void
+test_who_goes_from_a_take_over_is_not_said_to_be_out(void **state)
+{
+	(void)state;
+	check_evicted_in_the_attempt(230, false, false, false);
+	check_evicted_in_the_attempt(231, false, true, false);
+	check_evicted_in_the_attempt(232, true, true, false);
+	check_evicted_in_the_attempt(233, false, false, true);
+}
+
+/* Of three copies the second is undecided.  GW2's record reaches the first copy only, and GW2 dies; started
+ * again it tells the second copy of what it found there, and dies.  All lose their power; GW1 goes on with
+ * the third copy alone, in a lower epoch.  Then all are there.
+ */
+static void
+test_who_was_told_of_what_never_was_in_force_does_not_rule(void **state)
+{
+	struct rig rig;
+	struct tap taps[2];
+	uint64_t epoch, meant, was;
+
+	(void)state;
+	begin(&rig, 1, 3, 240);
+	tap_init(&taps[0], &rig.members[0]);
+	tap_init(&taps[1], &rig.members[2]);
+	run(&rig);
+	die_undecided(&rig);
+	epoch = rig.epoch_recorded;
+	meant = rig.epoch_tried;
+	was = rig_superblock(&rig, 0).epoch;
+	rig.epoch_recorded = 0;
+	rig.epoch_tried = was + 128; /* twice before, say */
+	taps[1].judge = tap_hold_superblocks;
+	take_over(&rig, 7);
+	for (int i = 0; i < 20000 && rig_superblock(&rig, 0).epoch == was; i++)
+		rig_step(&rig);
+	wait_ms(&rig, 20);
+	assert_true(rig_superblock(&rig, 0).epoch > was);
+	assert_int_equal(rig_superblock(&rig, 0).member_states[2], MEMBER_IN_SYNC);
+	assert_int_equal(rig_superblock(&rig, 2).epoch, was);
+	tap_drop(&taps[1]);
+	rig_crash(&rig);
+	taps[0].judge = tap_hold_superblocks;
+	rig_start(&rig);
+	for (int i = 0; i < 20000 && taps[0].held_count == 0; i++)
+		rig_step(&rig);
+	assert_true(taps[0].held_count > 0);
+	assert_true(rig_superblock(&rig, 1).epoch == rig_superblock(&rig, 0).epoch);
+	assert_int_equal(rig_superblock(&rig, 2).epoch, was);
+	tap_drop(&taps[0]);
+	tap_drop(&taps[1]);
+	rig_crash(&rig);
+
+	taps[0].judge = taps[1].judge = NULL;
+	for (int m = 0; m < 3; m++)
+		rig.members[m].holder = 0; /* power */
+	rig.epoch_tried = meant;
+	start_the_first(&rig, epoch, 4);
+	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 20000));
+	wait_ms(&rig, 1000);
+	submit_everywhere(&rig, REQUEST_WRITE, 512, 300);
+	rig_drain(&rig);
+	assert_int_equal(rig.failed, 0);
+	wait_ms(&rig, 1000);
+	rig_crash(&rig);
+	for (int m = 0; m < 3; m++)
+		rig.members[m].reachable = true;
+	rig_start(&rig);
+	if (runs(&rig))
+		for (int i = 0; i < 8; i++)
+			rig_verify(&rig);
+	assert_int_equal(rig.mismatches, 0);
+	rig_crash(&rig);
+	rig_free(&rig);
+}
+
 int
 main(void)
 {
@@ -1650,6 +1821,9 @@ main(void)
 		cmocka_unit_test(test_who_goes_before_it_hears_is_not_counted_on),
 		cmocka_unit_test(test_a_take_over_that_died_is_begun_with_as_many),
 		cmocka_unit_test(test_who_refuses_to_hear_keeps_a_take_over_waiting),
+		cmocka_unit_test(test_who_is_started_anew_waits_for_the_lease_on_any_level),
+		cmocka_unit_test(test_who_goes_from_a_take_over_is_not_said_to_be_out),
+		cmocka_unit_test(test_who_was_told_of_what_never_was_in_force_does_not_rule),
 		cmocka_unit_test(test_who_was_told_of_a_start_that_never_was_does_not_rule),
 		cmocka_unit_test(test_who_is_started_anew_in_a_take_over_waits_for_the_lease),
 		cmocka_unit_test(test_a_device_that_is_announced_is_one_device),
