@@ -371,7 +371,7 @@ have_enough_heard(struct engine *engine)
 }
 
 /* What the others had on record when this start began: who is out bars itself by that, and it says
- * nothing that may never come true.  Those in sync hear of this start itself, and later: if this can't
+ * nothing new.  Those in sync hear of this start itself, and later: if this can't
  * be done, whoever has the volume can go on with them.
  */
 bool

@@ -299,7 +299,9 @@ list_itself(struct superblock *superblock, const uint8_t uuid[16], int role)
 		if (tracked->state != 0 && memcmp(tracked->member_uuid, uuid, 16) == 0)
 			return;
 		if (tracked->state == 0 ||
-		    memcmp(tracked->member_uuid, superblock->member_uuids[tracked->role], 16) == 0)
+		    (superblock->member_states[tracked->role] == MEMBER_IN_SYNC &&
+		     memcmp(tracked->member_uuid, superblock->member_uuids[tracked->role], 16) ==
+			     0))
 			set = i;
 	}
 	superblock->tracked[set] =
