@@ -1314,6 +1314,12 @@
 	X(EVICTED_UNHEARD, "evicted-unheard", 8,							\
 	  "test_engine_takeover: test_who_goes_from_a_take_over_is_not_said_to_be_out",		\
 	  "a take-over that does not end leaves on record that a member is out")	\
+	X(REFUSER_TAKEN, "refuser-taken", 15,							\
+	  "test_engine_takeover: test_a_take_over_goes_on_without_who_refuses_its_superblock",	\
+	  "a take-over begins again each time that a member refuses its superblock which the others could do without")	\
+	X(NEEDED_LEFT_OUT, "needed-left-out", 5,						\
+	  "test_engine_takeover: test_who_is_needed_by_a_take_over_is_not_left_out",		\
+	  "a take-over fails for some seconds because a member went twice without which it can't be")	\
 	X(OUT_RULES, "out-rules", 17,							\
 	  "test_engine_takeover: test_who_was_told_of_what_never_was_in_force_does_not_rule",		\
 	  "what was never in force rules if one that is out has it")	\

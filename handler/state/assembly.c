@@ -738,9 +738,7 @@ may_be_a_half(const struct superblock *record, uint32_t trusted)
 	return MUTANT(ANYBODY_A_HALF);
 }
 
-/* Those whose sessions end again and again are no members, as if they were away, if the others
- * suffice.
- */
+/* Those that fail in each attempt are no members, as if they were away, if the others suffice. */
 static uint32_t
 without_unsteady(const struct assembly_input *input, const struct superblock *record,
 		 uint32_t trusted, struct assembly_verdict *out)
@@ -755,8 +753,8 @@ without_unsteady(const struct assembly_input *input, const struct superblock *re
 	for (int i = 0; i < input->count; i++)
 		if (input->unsteady[i] && out->standing[i] == STANDING_IN_SYNC)
 			not_believed(out, i,
-				     "its session ends whenever its region map is read: it has to "
-				     "catch up when the volume runs");
+				     "it failed in each attempt to start the volume: it has to "
+				     "catch up when that runs");
 	return steady;
 }
 

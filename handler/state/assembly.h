@@ -73,7 +73,7 @@ struct assembly_input {
 	const struct superblock *superblocks[SLOTS_MAX];
 	/* awaited, but it had been examined before it went: who is it? */
 	bool said[SLOTS_MAX];
-	/* examined, but its session ends whenever more is asked of it: its word counts */
+	/* examined, but its part in each attempt failed: its word counts */
 	bool unsteady[SLOTS_MAX];
 	/* only one copy of it could be read: the other may have been one write newer */
 	bool copy_lost[SLOTS_MAX];

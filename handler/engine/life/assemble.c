@@ -696,7 +696,7 @@ assemble_run(struct engine *engine)
 		attempt_again(engine,
 			      "a member refuses its superblock, or is silent, and another is back");
 	else if (takeover_loses(engine) && !is_any_sent(engine))
-		attempt_again(engine, "a member went before it heard of this take-over");
+		takeover_goes_back(engine);
 	else if (another_was_met(engine))
 		attempt_again(engine, "a member was written by another gateway meanwhile");
 	if (engine->phase == PHASE_EXAMINE && engine->now_ms >= engine->assembly->not_before_ms)

@@ -200,6 +200,22 @@ is_counted_on(const struct engine *engine, const struct assembly_verdict *verdic
 	       memcmp(own->member_uuid, newest->member_uuids[own->role], 16) == 0;
 }
 
+/* Who failed in each attempt was left out of this one. */
+static bool
+takes_back_who_is_needed(struct engine *engine)
+{
+	bool any = false;
+
+	for_each_member(engine, member)
+		if (attempt_is_unsteady(member) && !MUTANT(NEEDED_LEFT_OUT)) {
+			attempt_forgive(member);
+			any = true;
+		}
+	if (any)
+		engine->activity++;
+	return any;
+}
+
 /* The members from which the gateway before is proven gone, if this is a take-over, or else those
  * that answer, meet every set with which it could run, write and answer reads
  * (docs/design/engine.md, Two gateways).
@@ -229,6 +245,8 @@ has_quorum(struct engine *engine, const struct assembly_verdict *verdict, bool t
 	engine->assembly->quorum = geometry_quorum(&geometry, out) + has_other_holder(newest);
 	if (proven >= engine->assembly->quorum)
 		return true;
+	if (takes_back_who_is_needed(engine))
+		return false;
 	refuse_start(engine, &geometry, taken, proven,
 		     geometry.members - __builtin_popcount(out) + has_other_holder(newest));
 	return false;
@@ -391,6 +409,16 @@ takeover_loses(const struct engine *engine)
 {
 	return engine->assembly->quorum > 0 && engine->evicting > 0 && !engine->fenced &&
 	       engine->phase == PHASE_WRITE_SUPERBLOCKS && !MUTANT(EVICTED_UNHEARD);
+}
+
+/* Who goes each time is left out. */
+void
+takeover_goes_back(struct engine *engine)
+{
+	for_each_member(engine, member)
+		if (member->evicting && !MUTANT(REFUSER_TAKEN))
+			attempt_lost(member);
+	attempt_again(engine, "a member went before it heard of this take-over");
 }
 
 bool

@@ -1804,6 +1804,60 @@ test_who_was_told_of_what_never_was_in_force_does_not_rule(void **state)
 	rig_free(&rig);
 }
 
+/* A device refuses one copy of its superblock, or both, and the volume is taken over. */
+static void
+check_goes_on_without_who_refuses(int level, int count, uint64_t from, uint64_t to, uint64_t seed)
+{
+	struct rig rig;
+
+	start(&rig, level, count, seed);
+	crash(&rig);
+	rig.members[1].refuse_from_bytes = from;
+	rig.members[1].refuse_to_bytes = to;
+	take_over(&rig, ~0u);
+	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 20000));
+	rig_verify(&rig);
+	assert_int_equal(rig.mismatches, 0);
+	rig.members[1].refuse_to_bytes = 0;
+	assert_true(rig_wait(&rig, VOLUME_ACTIVE, 200000));
+	finish(&rig);
+}
+
+static void
+test_a_take_over_goes_on_without_who_refuses_its_superblock(void **state)
+{
+	const uint64_t first = LAYOUT_SUPERBLOCK_A_OFFSET, second = LAYOUT_SUPERBLOCK_B_OFFSET;
+	const uint64_t length = LAYOUT_SUPERBLOCK_BYTES;
+
+	(void)state;
+	check_goes_on_without_who_refuses(5, 4, second, second + length, 250);
+	check_goes_on_without_who_refuses(6, 5, second, second + length, 251);
+	check_goes_on_without_who_refuses(10, 6, second, second + length, 252);
+	check_goes_on_without_who_refuses(5, 4, first, first + length, 253);
+	check_goes_on_without_who_refuses(5, 4, first, second + length, 254);
+	check_goes_on_without_who_refuses(6, 5, first, second + length, 255);
+}
+
+/* Of two copies both are to hear of it. */
+static void
+test_who_is_needed_by_a_take_over_is_not_left_out(void **state)
+{
+	struct rig rig;
+
+	(void)state;
+	start(&rig, 1, 2, 256);
+	crash(&rig);
+	rig.members[1].refuse_writes = true;
+	take_over(&rig, 3);
+	for (const uint64_t until = rig.now_ms + 5000; rig.now_ms < until;) {
+		rig_step(&rig);
+		assert_int_equal(rig_status(&rig).state, VOLUME_ASSEMBLING);
+	}
+	rig.members[1].refuse_writes = false;
+	assert_true(rig_wait(&rig, VOLUME_ACTIVE, 2000));
+	finish(&rig);
+}
+
 int
 main(void)
 {
@@ -1821,6 +1875,8 @@ main(void)
 		cmocka_unit_test(test_who_goes_before_it_hears_is_not_counted_on),
 		cmocka_unit_test(test_a_take_over_that_died_is_begun_with_as_many),
 		cmocka_unit_test(test_who_refuses_to_hear_keeps_a_take_over_waiting),
+		cmocka_unit_test(test_a_take_over_goes_on_without_who_refuses_its_superblock),
+		cmocka_unit_test(test_who_is_needed_by_a_take_over_is_not_left_out),
 		cmocka_unit_test(test_who_is_started_anew_waits_for_the_lease_on_any_level),
 		cmocka_unit_test(test_who_goes_from_a_take_over_is_not_said_to_be_out),
 		cmocka_unit_test(test_who_was_told_of_what_never_was_in_force_does_not_rule),
