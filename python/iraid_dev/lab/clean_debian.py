@@ -3,9 +3,10 @@
 What the smallest installation has (priority "required" and "important", systemd as init) and python3, which
 Debian's installer adds unless told not to and which takes a guest minutes to unpack and compile; and in
 /srv/repository an apt repository with what the given packages depend on and recommend, which is the only source in
-/etc/apt: so `apt install ./PACKAGE.deb` works inside as it does for a user, without a network.  All comes from the
-repositories that this machine's apt is set up with, in the way it is set up to reach them; of another suite than this
-machine's, from the same repositories under that suite's name, as far as they have it.
+/etc/apt: so `apt install ./PACKAGE.deb` works inside as it does for a user, without a network.  With --next SUITE
+there is also, in /srv/next, all that `apt full-upgrade` to that release then wants.  All comes from the repositories
+that this machine's apt is set up with, in the way it is set up to reach them; of another suite than this machine's,
+from the same repositories under that suite's name, as far as they have it.
 
 The folder is kept, and made anew only when what it is made of changes: this file, the sources, or
 what the packages ask for.  The packages themselves are not in it.
@@ -29,6 +30,7 @@ from .run import LabError, cache_directory
 
 SUITES = ("bookworm", "trixie")  # releases of Debian that iraid is made for
 REPOSITORY = "srv/repository"
+NEXT_REPOSITORY = "srv/next"
 APT_HELPER = "/usr/lib/apt/apt-helper"
 RELATIONS = "${Depends}|${Pre-Depends}|${Recommends}\n"
 KEEP_SECONDS = 24 * 3600  # others' folders that were not asked for so long
@@ -45,6 +47,7 @@ for deb in $DEBS; do local="$local /tmp/packages/${deb##*/}"; done
 mv "$1"/var/cache/apt/archives/*.deb "$1/srv/repository/" 2>/dev/null || true
 rm -r "$1/tmp/packages"
 """
+DOWNLOAD_NEXT = Path(__file__).with_name("download-next")
 
 
 def say(text: str) -> None:
@@ -132,8 +135,17 @@ def apt_options() -> list[str]:
 
 
 class CleanDebian:
-    def __init__(self, debs: list[Path], others: list[str], suite: str | None = None):
+    def __init__(
+        self,
+        debs: list[Path],
+        others: list[str],
+        suite: str | None = None,
+        next_suite: str | None = None,
+        next_debs: list[Path] | None = None,
+    ):
         self.debs = [deb.resolve() for deb in debs]
+        self.next_suite = suite_or_own(next_suite) if next_suite else None
+        self.next_debs = [deb.resolve() for deb in next_debs or []]
         self.others = sorted(others)
         self.suite = suite_or_own(suite)
         self.sources = apt_sources(self.suite)
@@ -141,8 +153,17 @@ class CleanDebian:
         self.root = self.folder / "root"
 
     def _key(self) -> str:
-        relations = [output_of("dpkg-deb", "--show", f"--showformat={RELATIONS}", str(deb)) for deb in self.debs]
-        made_of = [Path(__file__).read_text(), self.suite, *self.sources, *self.others, *sorted(relations)]
+        debs = (*self.debs, *self.next_debs)
+        relations = [output_of("dpkg-deb", "--show", f"--showformat={RELATIONS}", str(deb)) for deb in debs]
+        suites = [self.suite, self.next_suite or ""]
+        made_of = [
+            Path(__file__).read_text(),
+            DOWNLOAD_NEXT.read_text(),
+            *suites,
+            *self.sources,
+            *self.others,
+            *sorted(relations),
+        ]
         return hashlib.sha256("\n".join(made_of).encode()).hexdigest()[:16]
 
     def get(self) -> Path:
@@ -175,6 +196,9 @@ class CleanDebian:
             self._run_mmdebstrap(Path(work), sources)
         say("making its repository")
         self._make_repository()
+        if self.next_suite:
+            say(f"downloading an upgrade to {self.next_suite}")
+            self._make_next_repository(self.next_suite)
         (self.folder / "complete").touch()
 
     def _run_mmdebstrap(self, work: Path, lines: list[str]) -> None:
@@ -214,16 +238,47 @@ class CleanDebian:
         for name in ("resolv.conf", "hostname"):
             (self.root / "etc" / name).unlink(missing_ok=True)
         (self.root / "etc/hosts").write_text("127.0.0.1 localhost\n127.0.1.1 lab\n::1 localhost ip6-localhost\n")
-        repository = self.root / REPOSITORY
-        with (repository / "Packages").open("w") as index:
-            subprocess.run(
-                ["dpkg-scanpackages", "--multiversion", "."],
-                cwd=repository,
-                check=True,
-                stdout=index,
-                stderr=subprocess.DEVNULL,
-            )
+        index_packages(self.root / REPOSITORY)
         subprocess.run(["chroot", str(self.root), "apt-get", "-qq", "update"], check=True)
+
+    def _make_next_repository(self, suite: str) -> None:
+        work = self.folder / "next"
+        work.mkdir()
+        (work / "apt.conf").write_text("\n".join(apt_options()) + "\n")
+        (work / "sources.list").write_text("\n".join(served_sources(suite)) + "\n")
+        log = self.folder / "next.log"
+        environment = {
+            "DEBS": " ".join(map(str, self.debs)),
+            "WITH": " ".join(self.others),
+            "NEXT_DEBS": " ".join(map(str, self.next_debs)),
+        }
+        with log.open("w") as file:
+            status = subprocess.run(
+                ["unshare", "--mount", "--pid", "--fork", str(DOWNLOAD_NEXT), str(self.root), str(work)],
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=subprocess.STDOUT,
+                check=False,
+                env=os.environ | environment,
+            ).returncode
+        if status != 0:
+            raise LabError(
+                f"no upgrade to {suite} (status {status}): {log.read_text()[-1500:]}\nthe whole log is {log}"
+            )
+        shutil.rmtree(work)
+        index_packages(self.root / NEXT_REPOSITORY)
+
+
+def index_packages(folder: Path) -> None:
+    """What apt asks a repository for that is a folder."""
+    with (folder / "Packages").open("w") as index:
+        subprocess.run(
+            ["dpkg-scanpackages", "--multiversion", "."],
+            cwd=folder,
+            check=True,
+            stdout=index,
+            stderr=subprocess.DEVNULL,
+        )
 
 
 def main(words: list[str]) -> int:
@@ -249,15 +304,31 @@ def main(words: list[str]) -> int:
     parser.add_argument(
         "--suite", metavar="NAME", help=f"release of Debian: {' or '.join(SUITES)} [this machine's own]"
     )
+    parser.add_argument(
+        "--next",
+        metavar="NAME",
+        help="a later release: what an upgrade to it takes is in a repository too, /srv/next",
+    )
+    parser.add_argument(
+        "--next-deb",
+        dest="next_debs",
+        action="append",
+        default=[],
+        type=Path,
+        metavar="DEB",
+        help="the packages of that release, as they will be installed by the upgrade; repeatable",
+    )
     parser.add_argument("debs", nargs="*", type=Path, metavar="DEB", help="packages that will be installed in it")
     given = parser.parse_args(words)
-    for deb in given.debs:
+    if given.next_debs and not given.next:
+        parser.error("--next-deb means something with --next SUITE only")
+    for deb in (*given.debs, *given.next_debs):
         if not deb.is_file():
             parser.error(f"{deb} is no file; scripts/package makes packages")
         if " " in str(deb.resolve()):
             parser.error(f"the path '{deb.resolve()}' has a blank in it; put the package somewhere else")
     try:
-        print(CleanDebian(given.debs, given.others, given.suite).get())
+        print(CleanDebian(given.debs, given.others, given.suite, given.next, given.next_debs).get())
     except LabError as error:
         say(str(error))
         return 1

@@ -77,12 +77,12 @@ def parse(words: list[str]) -> tuple[str | None, list[str]]:
     return suite, inner
 
 
-def check() -> None:
+def check(option: str = "--clean-root") -> None:
     if os.geteuid() != 0:
-        raise LabError("--clean-root makes a Debian, mounts and changes into it, which needs root: run it as root")
+        raise LabError(f"{option} makes a Debian, mounts and changes into it, which needs root: run it as root")
     for program, remedy in NEEDED.items():
         if shutil.which(program) is None:
-            raise LabError(f"--clean-root needs {remedy}")
+            raise LabError(f"{option} needs {remedy}")
     free = shutil.disk_usage(cache_directory()).free
     if free < FREE_BYTES_MIN:
         raise LabError(
@@ -114,17 +114,17 @@ class Committed:
 class CleanRoot:
     """The folder, and what is done in it; `close` removes it."""
 
-    def __init__(self, log: TextIO, suite: str):
+    def __init__(self, log: TextIO, suite: str, name: str = "clean-root", what: str = "scripts/test --clean-root"):
         self.log = log
         self.suite = suite
-        self.folder = cache_directory() / "clean-root"
+        self.folder = cache_directory() / name
         self.root = self.folder / "root"
         self.folder.mkdir(exist_ok=True)
         self.lock = (self.folder / "lock").open("w")
         try:
             fcntl.flock(self.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise LabError(f"another scripts/test --clean-root is at work in {self.folder}: wait for its end") from None
+            raise LabError(f"another {what} is at work in {self.folder}: wait for its end") from None
         self._remove()
 
     def _remove(self) -> None:
@@ -167,11 +167,11 @@ class CleanRoot:
         self._must("git clone", ["git", "clone", "--quiet", "--no-checkout", f"file://{ROOT}", str(target)])
         self._must("git checkout", ["git", "-C", str(target), "checkout", "--quiet", "--detach", commit])
 
-    def test(self, options: list[str]) -> tuple[int, str]:
-        """Status of scripts/test in there, and its last line."""
+    def run(self, script: str, *options: str) -> tuple[int, str]:
+        """Status of a script of the clone, and its last line."""
         last = ""
         process = subprocess.Popen(
-            self._isolated(str(ENTER), str(self.root), f"/{CLONE}/scripts/test", *options),
+            self._isolated(str(ENTER), str(self.root), f"/{CLONE}/{script}", *options),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -232,7 +232,7 @@ def run(committed: Committed, suite: str, options: list[str], log: TextIO) -> in
         root.make()
         root.clone(committed.commit)
         say(f"commit {committed.commit}, in it: scripts/test {' '.join(options)}".rstrip())
-        status, last = root.test(options)
+        status, last = root.run("scripts/test", *options)
         if not SUM.match(last):
             last = "0 passed, 1 failed, 0 skipped"
             status = status or 1
