@@ -126,13 +126,6 @@ attempt_is_unsteady(const struct member *member)
 		MUTANT(UNSTEADY_UNAWAITED));
 }
 
-/* It is needed after all. */
-void
-attempt_forgive(struct member *member)
-{
-	member->losses = 0;
-}
-
 /* Also one that has done its part already, and who may be back: nobody takes it in before this is
  * over.
  */

@@ -18,7 +18,6 @@ void attempt_disown_members(struct engine *engine);
 void attempt_lost(struct member *member);
 void attempt_look_for_lost(struct engine *engine);
 bool attempt_is_unsteady(const struct member *member);
-void attempt_forgive(struct member *member);
 /* false: this gateway does not remember it yet */
 bool attempt_mean_epoch(struct engine *engine);
 void attempt_write_epoch(struct engine *engine);
@@ -47,6 +46,7 @@ void takeover_begin(struct engine *engine);
 bool takeover_tells(struct engine *engine);
 /* Somebody goes before enough have heard. */
 bool takeover_loses(const struct engine *engine);
+/* Then, when nothing is under way: the attempt begins again. */
 void takeover_goes_back(struct engine *engine);
 /* Superblocks are durable: the same of all. */
 bool takeover_is_heard(struct engine *engine);

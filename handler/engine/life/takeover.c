@@ -200,22 +200,6 @@ is_counted_on(const struct engine *engine, const struct assembly_verdict *verdic
 	       memcmp(own->member_uuid, newest->member_uuids[own->role], 16) == 0;
 }
 
-/* Who failed in each attempt was left out of this one. */
-static bool
-takes_back_who_is_needed(struct engine *engine)
-{
-	bool any = false;
-
-	for_each_member(engine, member)
-		if (attempt_is_unsteady(member) && !MUTANT(NEEDED_LEFT_OUT)) {
-			attempt_forgive(member);
-			any = true;
-		}
-	if (any)
-		engine->activity++;
-	return any;
-}
-
 /* The members from which the gateway before is proven gone, if this is a take-over, or else those
  * that answer, meet every set with which it could run, write and answer reads
  * (docs/design/engine.md, Two gateways).
@@ -245,8 +229,6 @@ has_quorum(struct engine *engine, const struct assembly_verdict *verdict, bool t
 	engine->assembly->quorum = geometry_quorum(&geometry, out) + has_other_holder(newest);
 	if (proven >= engine->assembly->quorum)
 		return true;
-	if (takes_back_who_is_needed(engine))
-		return false;
 	refuse_start(engine, &geometry, taken, proven,
 		     geometry.members - __builtin_popcount(out) + has_other_holder(newest));
 	return false;
@@ -353,7 +335,7 @@ static const struct member *
 first_deaf(struct engine *engine)
 {
 	for_each_member(engine, member)
-		if (member->counted && !has_heard(member))
+		if (member->counted && (member->evicting || !has_heard(member)))
 			return member;
 	return NULL;
 }
@@ -365,6 +347,10 @@ begin_again(struct engine *engine)
 	char why[sizeof(engine->reason)];
 	const struct member *deaf = first_deaf(engine);
 
+	if (deaf == NULL) { /* it was removed */
+		attempt_again(engine, "a device went before it heard of this start");
+		return;
+	}
 	snprintf(why, sizeof(why),
 		 "another gateway may go on with device %.100s, which has not heard of this "
 		 "start: bring it back, mend it, or --force if that gateway is dead",
@@ -411,10 +397,18 @@ takeover_loses(const struct engine *engine)
 	       engine->phase == PHASE_WRITE_SUPERBLOCKS && !MUTANT(EVICTED_UNHEARD);
 }
 
-/* Who goes each time is left out. */
+/* Who goes each time is left out, if the others are enough. */
 void
 takeover_goes_back(struct engine *engine)
 {
+	int left = 0;
+
+	for_each_member(engine, member)
+		left += member->counted && !member->evicting;
+	if (left < engine->assembly->quorum && !MUTANT(NEEDED_LEFT_OUT)) {
+		begin_again(engine);
+		return;
+	}
 	for_each_member(engine, member)
 		if (member->evicting && !MUTANT(REFUSER_TAKEN))
 			attempt_lost(member);

@@ -1853,6 +1853,7 @@ test_who_is_needed_by_a_take_over_is_not_left_out(void **state)
 		rig_step(&rig);
 		assert_int_equal(rig_status(&rig).state, VOLUME_ASSEMBLING);
 	}
+	wait_until_it_says_who_has_not_heard(&rig);
 	rig.members[1].refuse_writes = false;
 	assert_true(rig_wait(&rig, VOLUME_ACTIVE, 2000));
 	finish(&rig);
