@@ -10,13 +10,15 @@ The fence is the PREEMPT of another gateway for what comes here when that was an
 well until the LOGICAL UNIT RESET that follows is answered; only then does that gateway look at the member.
 
 A command counts when the target answered GOOD to it: until then it has changed nothing that anybody may rely on, but it
-may have.  The order at a member is the order of its answers here.
+may have.  The order at a member is that in which its answers came to this machine, not that in which threads looked at
+them: what was here when the fence's answer was looked at had been answered before.
 """
 
 from __future__ import annotations
 
 import collections
 import socket
+import struct
 import threading
 import time
 from dataclasses import dataclass
@@ -32,6 +34,7 @@ LOGICAL_UNIT_RESET = 5
 HAS_STATUS = 0x01  # of a Data-In PDU
 GOOD = 0
 CDB = 32
+TCP_INFO_BYTES, BYTES_RECEIVED = 136, 128  # struct tcp_info of linux/tcp.h: tcpi_bytes_received
 WRITES = {0x0A, 0x2A, 0x8A, 0xAA, 0x2E, 0x8E, 0x41, 0x93, 0x42, 0x89}  # WRITE, WRITE AND VERIFY, WRITE SAME, UNMAP, CAW
 READS = {0x08, 0x28, 0x88, 0xA8}
 PERSISTENT_RESERVE_OUT, PREEMPT, PREEMPT_AND_ABORT = 0x5F, 4, 5
@@ -73,6 +76,7 @@ class MemberSpy:
         self._fenced: dict[tuple[str, int], float] = {}
         self._fenced_by: dict[tuple[str, int], str] = {}
         self._reset: set[tuple[str, int]] = set()  # as well
+        self._sessions: set[_Session] = set()
         self._late: dict[str, list[Late]] = collections.defaultdict(list)
         self._listeners = [socket.create_server((address, port)) for address in addresses]
 
@@ -129,10 +133,16 @@ class MemberSpy:
                 far.settimeout(None)
                 for end in (near, far):
                     end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                _Session(self, number, gateway).run(near, far)
+                session = _Session(self, number, gateway, far)
+                with self._lock:
+                    self._sessions.add(session)
+                session.run(near, far)
+                with self._lock:
+                    self._sessions.remove(session)
 
-    def _ended(self, number: int, gateway: str, command: Command) -> None:
+    def _ended(self, session: _Session, command: Command) -> None:
         now = time.monotonic()
+        number, gateway = session.number, session.gateway
         opcode = command.cdb[0]
         with self._lock:
             if opcode == PERSISTENT_RESERVE_OUT and command.cdb[1] & 0x1F in (PREEMPT, PREEMPT_AND_ABORT):
@@ -147,21 +157,37 @@ class MemberSpy:
             if fenced is None:
                 return
             sent_before = command.came < fenced
-            if not sent_before or (gateway, number) in self._reset:
+            was_reset = (gateway, number) in self._reset and session.is_behind_reset()
+            if not sent_before or was_reset:
                 self._late[gateway].append(Late(number, opcode, command.block, now - fenced, sent_before))
 
     def _was_reset(self, number: int, gateway: str) -> None:
         with self._lock:
-            self._reset |= {key for key, by in self._fenced_by.items() if by == gateway and key[1] == number}
+            reset = {key for key, by in self._fenced_by.items() if by == gateway and key[1] == number} - self._reset
+            for session in self._sessions:
+                if (session.gateway, number) in reset and session.number == number:
+                    session.note_reset()
+            self._reset |= reset
 
 
 class _Session:
     """One connection of a gateway to a member."""
 
-    def __init__(self, spy: MemberSpy, number: int, gateway: str):
-        self._spy, self._number, self._gateway = spy, number, gateway
+    def __init__(self, spy: MemberSpy, number: int, gateway: str, far: socket.socket):
+        self._spy, self.number, self.gateway, self._far = spy, number, gateway, far
         self._open: dict[bytes, Command] = {}  # by task tag
         self._resets: set[bytes] = set()
+        self._answered_bytes = 0  # of what came from the target, looked at
+        self._came_before_reset = 0
+
+    def note_reset(self) -> None:
+        """It was answered on another connection."""
+        info = self._far.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, TCP_INFO_BYTES)
+        (self._came_before_reset,) = struct.unpack_from("=Q", info, BYTES_RECEIVED)
+
+    def is_behind_reset(self) -> bool:
+        """What is looked at now."""
+        return self._answered_bytes > self._came_before_reset
 
     def run(self, near: socket.socket, far: socket.socket) -> None:
         back = threading.Thread(target=self._copy, args=(far, near, self._answer), daemon=True)
@@ -192,13 +218,14 @@ class _Session:
             self._resets.add(pdu[16:20])
 
     def _answer(self, pdu: bytes) -> None:
+        self._answered_bytes += len(pdu)
         kind = pdu[0] & 0x3F
         if kind == SCSI_RESPONSE or (kind == DATA_IN and pdu[1] & HAS_STATUS):
             command = self._open.pop(pdu[16:20], None)
             if command is not None and pdu[3] == GOOD:
-                self._spy._ended(self._number, self._gateway, command)
+                self._spy._ended(self, command)
         elif kind == TASK_RESPONSE and pdu[16:20] in self._resets:
-            self._spy._was_reset(self._number, self._gateway)
+            self._spy._was_reset(self.number, self.gateway)
 
 
 def _next(stream: BinaryIO) -> bytes:

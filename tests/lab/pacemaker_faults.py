@@ -53,6 +53,7 @@ class Cluster(Pair):
             one.wait(300.0).good()
         self.words = words
         self.wait_seen(self.a, "a", "b")
+        self.wait_own_settings()
         for command in SET_UP:
             self.a.machine.run(command, seconds=120.0).good()
         self.wait_promoted(self.a)
@@ -60,6 +61,11 @@ class Cluster(Pair):
     def wait_seen(self, by: Gateway, *names: str) -> None:
         wait_until(lambda: sorted(by.machine.run("crm_node -p").output.split()) == sorted(names),
                    f"{by.machine.name} to see {names}", DECIDES_SECONDS)  # fmt: skip
+
+    def wait_own_settings(self) -> None:
+        """Pacemaker writes some once it has begun; settings of ours made at that moment would be refused."""
+        query = "crm_attribute --type crm_config --query --name dc-version"
+        wait_until(lambda: self.a.machine.run(query).status == 0, "Pacemaker's own settings", DECIDES_SECONDS)
 
     def wait_promoted(self, gateway: Gateway) -> None:
         def promoted() -> bool:

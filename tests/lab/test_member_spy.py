@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -101,21 +102,38 @@ def pdu(opcode: int, tag: int, flags: int = 0, cdb: bytes = b"") -> bytes:
     return bytes([opcode, flags, 0, 0]).ljust(16, b"\0") + tag.to_bytes(4, "big") + bytes(12) + cdb.ljust(16, b"\0")
 
 
-def test_what_was_under_way_is_late_behind_the_reset_only(spy):
+@pytest.fixture
+def connection() -> Iterator[tuple[socket.socket, socket.socket]]:
+    """The two ends of one: a target's, and the proxy's."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        near = socket.create_connection(server.getsockname())
+        far, _ = server.accept()
+        with near, far:
+            yield far, near
+
+
+def test_what_was_under_way_is_late_behind_the_reset_only(spy, connection):
     """In an order that no target can be held to."""
+    target, far = connection
     spy._gateways |= {OLD, NEW}
-    old, new = _Session(spy, 0, OLD), _Session(spy, 0, NEW)
-    for tag in (1, 2):
+    old, new = (_Session(spy, 0, gateway, far) for gateway in (OLD, NEW))
+    spy._sessions.add(old)
+    for tag in (1, 2, 3):
         old._request(pdu(SCSI_COMMAND, tag, cdb=WRITE_CDB))
     new._request(pdu(SCSI_COMMAND, 1, cdb=bytes([0x5F, PREEMPT])))
     new._answer(pdu(SCSI_RESPONSE, 1))
-    old._answer(pdu(SCSI_RESPONSE, 1))
+    target.sendall(pdu(SCSI_RESPONSE, 1))
+    old._answer(far.recv(48))
     assert spy.fenced_at(OLD) == 1 and spy.late(OLD) == []
+    target.sendall(pdu(SCSI_RESPONSE, 2))  # before the reset, and looked at behind it
     new._request(pdu(TASK_REQUEST, 2, flags=0x80 | LOGICAL_UNIT_RESET))
     new._answer(pdu(TASK_RESPONSE, 2))
-    old._answer(pdu(SCSI_RESPONSE, 2))
+    old._answer(far.recv(48))
+    assert spy.late(OLD) == []
+    target.sendall(pdu(SCSI_RESPONSE, 3))
+    old._answer(far.recv(48))
     assert [one.sent_before for one in spy.late(OLD)] == [True]
     spy.forgive(OLD)
-    old._request(pdu(SCSI_COMMAND, 3, cdb=WRITE_CDB))
-    old._answer(pdu(SCSI_RESPONSE, 3))
+    old._request(pdu(SCSI_COMMAND, 4, cdb=WRITE_CDB))
+    old._answer(pdu(SCSI_RESPONSE, 4))
     assert spy.late(OLD) == []

@@ -70,7 +70,9 @@ class Options:
     hosts: dict[str, str] = field(default_factory=dict)
 
     def working_directory(self) -> str:
-        """The caller's, where the guest has it: another system has what is shared or shown to it."""
+        """The caller's, where the command has it: another system has what is shared or shown to it."""
+        if self.machines:
+            return str(Path.cwd().resolve())  # it runs beside them, on this one
         here = Path.cwd().resolve()
         seen = (here, *here.parents)
         return str(here) if not self.root or any(path in seen for path in self.shares + self.shown) else "/"
