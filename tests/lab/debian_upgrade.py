@@ -1,11 +1,11 @@
 #!/usr/bin/python3
 """Two gateways go from one release of Debian to the next, one after the other, under load: beside the machines of
 
-    root=$(scripts/clean-debian --suite bookworm --with open-iscsi --with multipath-tools --next trixie \\
+    root=$(scripts/clean-debian --suite bookworm --with open-iscsi --with multipath-tools --install --next trixie \\
         $(printf -- '--next-deb %s ' NEXT/iraid*.deb) PACKAGES/iraid_*.deb PACKAGES/iraid-exporter_*.deb)
-    scripts/lab --machines a,b,i --systemd --root "$root" --timeout 7000 -- tests/lab/debian_upgrade.py PACKAGES NEXT
+    scripts/lab --machines a,b,i --systemd --root "$root" --timeout 7000 -- tests/lab/debian_upgrade.py NEXT
 
-PACKAGES, NEXT: folders with the packages of the two releases (scripts/package --suite).  The volume v0 is the pair's, and
+NEXT: the folder with the packages of the next release (scripts/package --suite).  The volume v0 is the pair's, and
 moves to the one that is not upgraded; v1 is a's alone, with CHAP on both sides, and its initiator waits.  What an
 administrator types is typed: apt-get full-upgrade, a reboot, iraid standby and activate.
 """
@@ -32,7 +32,7 @@ PAIR, ALONE = "v0", "v1"
 IQN = "iqn.2026-01.org.iraid.test"
 TARGETS, CLIENTS = ("targets", "secret-of-targets"), ("clients", "secret-of-clients")
 SLOTS = "--slot-bytes 20480 --slots 1024"
-INSTALL_SECONDS, UPGRADE_SECONDS, BOOT_SECONDS = 1200, 2400, 400
+UPGRADE_SECONDS, BOOT_SECONDS = 2400, 400
 GATEWAY_PACKAGES = ("iraid", "iraid-exporter")
 
 # As docs/operating/deploy.md has it; the hardware handler is what user-mode Linux lacks.
@@ -79,10 +79,10 @@ def wait_until(machine: Machine, command: str, seconds: float = 120.0) -> None:
 
 
 class Upgrade:
-    def __init__(self, machines: Machines, packages: Path, following: Path):
+    def __init__(self, machines: Machines, following: Path):
         self.machines = machines
         self.a, self.b, self.i = (machines[name] for name in "abi")
-        self.packages, self.following = packages, following
+        self.following = following
         self.rows: list[tuple[str, float]] = []
 
     def step(self, name: str, began: float) -> None:
@@ -91,12 +91,12 @@ class Upgrade:
 
     # Packages
 
-    def give(self, machine: Machine, source: Path, name: str) -> Path:
-        """A repository of what is in a folder, where the machine sees it."""
-        folder = machine.state / name
+    def give(self, machine: Machine) -> Path:
+        """A repository of our packages where the machine sees it."""
+        folder = machine.state / "next"
         folder.mkdir()
         for package in GATEWAY_PACKAGES:
-            (deb,) = source.glob(f"{package}_*.deb")
+            (deb,) = self.following.glob(f"{package}_*.deb")
             shutil.copy(deb, folder)
         index_packages(folder)
         return folder
@@ -107,26 +107,19 @@ class Upgrade:
             seconds,
         )
 
-    def install(self) -> None:
-        began = time.monotonic()
-        for machine in (self.a, self.b):
-            self.give(machine, self.packages, "packages")
-        running = [
-            self.apt(machine, f"install {machine.state}/packages/*.deb", INSTALL_SECONDS)
-            for machine in (self.a, self.b)
-        ]
-        running.append(self.apt(self.i, "install open-iscsi multipath-tools", INSTALL_SECONDS))
-        for one in running:
-            one.wait(INSTALL_SECONDS).good()
+    def begin(self) -> None:
+        """They are one system, so they have one initiator's name."""
+        for machine in self.machines.values():
+            name = f"InitiatorName={IQN}:{machine.name}"
+            machine.run(f"echo {name} >/etc/iscsi/initiatorname.iscsi && systemctl restart iscsid", seconds=120).good()
         for machine in (self.a, self.b):
             machine.run("systemctl enable --now tcmu-runner rtslib-fb-targetctl", seconds=120).good()
-        self.step("installed", began)
 
     def upgrade(self, machine: Machine) -> None:
         """As Debian's release notes have it, in short."""
         began = time.monotonic()
         before = self.kept(machine)
-        folder = self.give(machine, self.following, "next")
+        folder = self.give(machine)
         sources = "".join(f"deb [trusted=yes] file:{path} ./\n" for path in ("/srv/next", folder))
         machine.run("cat >/etc/apt/sources.list", given=sources).good()
         self.apt(machine, "update", 120).wait(180).good()
@@ -181,11 +174,10 @@ class Upgrade:
         self.b.run(f"umask 077; cat >/etc/iraid/volumes/{PAIR}.conf", given=configuration).good()
         self.b.run(f"sed -i /^initiator/d /etc/iraid/volumes/{PAIR}.conf").good()
         self.b.run(f"iraid standby {PAIR}").good()
-        name = self.i.run("sed -n s/^InitiatorName=//p /etc/iscsi/initiatorname.iscsi").good().output.strip()
         for number, (machine, other) in enumerate(((self.a, self.b), (self.b, self.a)), 1):
             if machine is self.b:
                 self.move(self.b, other)
-            words = f"--iqn {IQN}:{PAIR} --portal {machine.address('front')}:3260 --acl {name} --no-chap"
+            words = f"--iqn {IQN}:{PAIR} --portal {machine.address('front')}:3260 --acl {IQN}:i --no-chap"
             machine.run(f"iraid export {PAIR} --pair {number} {words}").good()
         self.move(self.a, self.b)
 
@@ -195,9 +187,8 @@ class Upgrade:
         self.a.run(
             f"iraid create {ALONE} --level 6 --wait --chap-file /etc/iraid/secrets/targets {' '.join(members)}"
         ).good()
-        name = self.i.run("sed -n s/^InitiatorName=//p /etc/iscsi/initiatorname.iscsi").good().output.strip()
         self.a.run(
-            f"iraid export {ALONE} --iqn {IQN}:{ALONE} --portal {self.a.address('front')}:3261 --acl {name} "
+            f"iraid export {ALONE} --iqn {IQN}:{ALONE} --portal {self.a.address('front')}:3261 --acl {IQN}:i "
             "--chap-file /etc/iraid/secrets/clients"
         ).good()
 
@@ -285,11 +276,11 @@ def farms(stack: ExitStack) -> tuple[TargetFarm, TargetFarm]:
 
 
 def main() -> None:
-    packages, following = map(Path, sys.argv[1:3])
+    (following,) = map(Path, sys.argv[1:])
     with ExitStack() as stack:
         pair, alone = farms(stack)
-        up = Upgrade(Machines.of_this_lab(), packages, following)
-        up.install()
+        up = Upgrade(Machines.of_this_lab(), following)
+        up.begin()
         up.make_pair(pair.members())
         up.make_alone(alone.members())
         shutil.copy(ROOT / "python/iraid_dev/stack/ack_writer.py", up.i.state)

@@ -46,11 +46,11 @@ def test_two_gateways_go_to_the_next_release_under_an_initiator(packages, follow
     words = [f"--with={name}" for name in ("open-iscsi", "multipath-tools")]
     words += [f"--next-deb={following.deb(name)}" for name in INSTALLED]
     debs = [packages.deb(name) for name in INSTALLED]
-    root = run("scripts/clean-debian", "--suite", FROM, "--next", TO, *words, *debs).splitlines()[-1]
+    root = run("scripts/clean-debian", "--install", "--suite", FROM, "--next", TO, *words, *debs).splitlines()[-1]
     state = tmp_path / "state"
     done = lab(
         *("--machines", "a,b,i", "--systemd", "--root", root, "--state", state, "--timeout", str(SECONDS), "--"),
-        *(ROOT / "tests/lab/debian_upgrade.py", packages.folder, following.folder),
+        *(ROOT / "tests/lab/debian_upgrade.py", following.folder),
         timeout=SECONDS + 60,
     )
     print(done.stdout)

@@ -9,7 +9,7 @@ that this machine's apt is set up with, in the way it is set up to reach them; o
 from the same repositories under that suite's name, as far as they have it.
 
 The folder is kept, and made anew only when what it is made of changes: this file, the sources, or
-what the packages ask for.  The packages themselves are not in it.
+what the packages ask for.  The packages themselves are in it with --install only.
 """
 
 from __future__ import annotations
@@ -142,10 +142,12 @@ class CleanDebian:
         suite: str | None = None,
         next_suite: str | None = None,
         next_debs: list[Path] | None = None,
+        installed: bool = False,
     ):
         self.debs = [deb.resolve() for deb in debs]
         self.next_suite = suite_or_own(next_suite) if next_suite else None
         self.next_debs = [deb.resolve() for deb in next_debs or []]
+        self.installed = installed
         self.others = sorted(others)
         self.suite = suite_or_own(suite)
         self.sources = apt_sources(self.suite)
@@ -199,6 +201,9 @@ class CleanDebian:
         if self.next_suite:
             say(f"downloading an upgrade to {self.next_suite}")
             self._make_next_repository(self.next_suite)
+        if self.installed:
+            say("installing the packages")
+            self._install()
         (self.folder / "complete").touch()
 
     def _run_mmdebstrap(self, work: Path, lines: list[str]) -> None:
@@ -268,6 +273,33 @@ class CleanDebian:
         shutil.rmtree(work)
         index_packages(self.root / NEXT_REPOSITORY)
 
+    def _install(self) -> None:
+        """As in an installer: nothing is started, what is enabled starts with the system."""
+        policy = self.root / "usr/sbin/policy-rc.d"
+        policy.write_text("#!/bin/sh\nexit 101\n")
+        policy.chmod(0o755)
+        packages = self.root / "root/packages"
+        packages.mkdir()
+        for deb in self.debs:
+            shutil.copy(deb, packages)
+        inside = [f"/root/packages/{deb.name}" for deb in self.debs]
+        log = self.folder / "install.log"
+        with log.open("w") as file:
+            status = subprocess.run(
+                ["unshare", "--mount", "--pid", "--fork", "chroot", str(self.root), "apt-get", "-q", "-y", "install"]
+                + self.others
+                + inside,
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=subprocess.STDOUT,
+                check=False,
+                env=os.environ | {"DEBIAN_FRONTEND": "noninteractive"},
+            ).returncode
+        if status != 0:
+            raise LabError(f"not installed (status {status}): {log.read_text()[-1500:]}\nthe whole log is {log}")
+        shutil.rmtree(packages)
+        policy.unlink()
+
 
 def index_packages(folder: Path) -> None:
     """What apt asks a repository for that is a folder."""
@@ -318,6 +350,11 @@ def main(words: list[str]) -> int:
         metavar="DEB",
         help="the packages of that release, as they will be installed by the upgrade; repeatable",
     )
+    parser.add_argument(
+        "--install",
+        action="store_true",
+        help="install the packages in it, and those of --with, which takes a guest minutes",
+    )
     parser.add_argument("debs", nargs="*", type=Path, metavar="DEB", help="packages that will be installed in it")
     given = parser.parse_args(words)
     if given.next_debs and not given.next:
@@ -328,7 +365,7 @@ def main(words: list[str]) -> int:
         if " " in str(deb.resolve()):
             parser.error(f"the path '{deb.resolve()}' has a blank in it; put the package somewhere else")
     try:
-        print(CleanDebian(given.debs, given.others, given.suite, given.next, given.next_debs).get())
+        print(CleanDebian(given.debs, given.others, given.suite, given.next, given.next_debs, given.install).get())
     except LabError as error:
         say(str(error))
         return 1
