@@ -24,12 +24,14 @@ RESOURCE = (
     f"pcs resource create {VOLUME} ocf:iraid:volume volume={VOLUME} timeout=60 answer_timeout=20 settle=60"
     " op monitor interval=10 timeout=60 role=Promoted op monitor interval=17 timeout=60 role=Unpromoted"
     " op start timeout=120 op promote timeout=150 op demote timeout=150 op stop timeout=150"
-    " meta migration-threshold=3 failure-timeout=10min promotable"
+    " meta migration-threshold=3 failure-timeout=10min promotable --disabled"
 )
+# It begins when all is said: a preference moves no volume back that is active elsewhere already.
 SET_UP = (
     "pcs property set stonith-enabled=false",
     RESOURCE,
     f"pcs constraint location {VOLUME}-clone rule role=Promoted score=10 '#uname' eq a",
+    f"pcs resource enable {VOLUME}-clone",
 )
 DECIDES_SECONDS = 300.0
 

@@ -77,11 +77,11 @@ holds_any(const struct sim *sim)
 	return false;
 }
 
-/* It does, or did a moment ago: it gives a member back that the other one has written. */
+/* It does, or did a moment ago: it gives a member back that the other one has written, or has ended. */
 bool
 former_holds(const struct sim *sim)
 {
-	return (sim->former.engine != NULL && sim->former.restarted_us != 0 &&
+	return (sim->former.restarted_us != 0 &&
 		now(sim) - sim->former.restarted_us <= CONTESTED_US) ||
 	       holds_any(sim);
 }

@@ -157,6 +157,8 @@ class CleanDebian:
     def _key(self) -> str:
         debs = (*self.debs, *self.next_debs)
         relations = [output_of("dpkg-deb", "--show", f"--showformat={RELATIONS}", str(deb)) for deb in debs]
+        if self.installed:
+            relations += [hashlib.sha256(deb.read_bytes()).hexdigest() for deb in self.debs]
         suites = [self.suite, self.next_suite or ""]
         made_of = [
             Path(__file__).read_text(),

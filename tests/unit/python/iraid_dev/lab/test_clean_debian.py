@@ -125,3 +125,16 @@ def test_each_suite_has_a_folder_of_its_own(machine, tmp_path):
     machine.setattr(clean_debian, "cache_directory", lambda: tmp_path)
     folders = {clean_debian.CleanDebian([], [], suite).folder for suite in (None, "bookworm", "trixie")}
     assert len(folders) == 2
+
+
+def test_one_with_packages_installed_is_another_one_for_each_of_their_versions(machine, tmp_path):
+    """Without, what they ask for is all that counts."""
+    machine.setattr(clean_debian, "apt_sources", lambda suite: [suite])
+    deb = tmp_path / "one.deb"
+
+    def folder(content: str, installed: bool) -> Path:
+        deb.write_text(content)
+        return clean_debian.CleanDebian([deb], [], "bookworm", installed=installed).folder
+
+    assert folder("first", False) == folder("second", False)
+    assert len({folder("first", False), folder("first", True), folder("second", True)}) == 3
