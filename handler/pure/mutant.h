@@ -1342,7 +1342,13 @@
 	  "test_engine_takeover: test_who_took_it_back_keeps_whom_this_one_did_not_reach",		\
 	  "a gateway that stood still takes a member from who took the volume back meanwhile")	\
 	X(FLUSH_UNPROVEN, "flush-unproven", 8, "level 5",					\
-	  "a flush succeeds though another gateway may have acknowledged what it is about")
+	  "a flush succeeds though another gateway may have acknowledged what it is about")	\
+	X(UNPROVEN_MADE_UP_FOR, "unproven-made-up-for", 6,					\
+	  "test_engine_losses: test_a_cache_is_not_made_up_for_by_rows_that_are_not_proven",		\
+	  "level 6 goes without a member for its cache, though what another's took along is not proven")	\
+	X(CONDEMNED_AWAITED, "condemned-awaited", 5,						\
+	  "test_engine_losses: test_who_is_back_without_its_cache_is_not_waited_for",		\
+	  "I/O waits for a member that was away with others, and is back only to be evicted")
 /* clang-format on */
 
 enum mutant {

@@ -808,5 +808,6 @@ void cascade(struct sim *sim); /* the engine has had its turn */
 
 /* sim_check.c */
 void check_media(struct sim *sim);
+void check_eviction(struct sim *sim, const struct engine_event *event);
 
 #endif

@@ -1,4 +1,5 @@
-/* sim_check.c - reads the media behind the engine's back, when nothing is under way.
+/* sim_check.c - what must hold whatever requests return: of the media, read behind the engine's back
+ * when nothing is under way, and of who goes.
  *
  * Row by row: with all members there, P, Q and copies fit the data (computed here, slowly, and not
  * with what the engine uses), so each chunk is what the others make of it: no read under any
@@ -7,6 +8,7 @@
  */
 #include "sim.h"
 
+#include "engine/core/core.h"
 #include "pure/code.h"
 
 #include <string.h>
@@ -162,4 +164,22 @@ check_media(struct sim *sim)
 	check_lost(sim);
 	for (uint64_t row = 0; row < sim->rows; row++)
 		check_row(sim, row, row_is_damaged(sim, row));
+}
+
+/* Who goes because its cache may be lost goes for the sake of what the others have.  Parity makes
+ * nothing of rows that another's cache took something of: its chunks there would be lost, with all
+ * that flushes covered.
+ */
+void
+check_eviction(struct sim *sim, const struct engine_event *event)
+{
+	const struct engine *engine = sim->engine;
+
+	if (!engine_has_parity(engine) || engine->intent.taken_count == 0 ||
+	    !engine->members[event->slot].condemned ||
+	    strstr(event->text, "may have lost what its cache held") == NULL)
+		return;
+	for (int i = 0; i < engine->slots; i++)
+		if (engine->members[i].in_sync && engine->members[i].lacking)
+			sim_fail(sim, "%s, though what m%d lacks is not proven", event->text, i);
 }

@@ -229,6 +229,8 @@ engine_event(void *owner, const struct engine_event *event)
 	sim->options.totals->scrubs += event->kind == EVENT_SCRUB_FINISHED;
 	if (event->kind == EVENT_SCRUB_MISMATCH && sim->rot_count == 0)
 		sim_fail(sim, "a scrub found what nobody did: %s", event->text);
+	if (event->kind == EVENT_MEMBER_EVICTED)
+		check_eviction(sim, event);
 }
 
 /* The file has it: 0, or it was refused. */

@@ -258,9 +258,12 @@ may_be_lacking(const struct engine *engine)
 static bool
 lacks_what_was_lost(const struct engine *engine, const struct member *member)
 {
-	return !member_usable(member) || (member->lacking && may_be_lacking(engine));
+	return member->lacking && may_be_lacking(engine);
 }
 
+/* Where another's cache took something along, the others' parity proves nothing, be it one chunk
+ * or two: no chunk of those rows can be made.  Of copies, any other will do.
+ */
 bool
 evict_spares(const struct engine *engine, const struct member *member)
 {
@@ -268,9 +271,14 @@ evict_spares(const struct engine *engine, const struct member *member)
 
 	for (int i = 0; i < engine->slots; i++) {
 		const struct member *other = &engine->members[i];
+		bool lacks;
 
-		if (other != member && other->backend != NULL && other->in_sync &&
-		    lacks_what_was_lost(engine, other))
+		if (other == member || other->backend == NULL || !other->in_sync)
+			continue;
+		lacks = lacks_what_was_lost(engine, other);
+		if (lacks && engine_has_parity(engine) && !MUTANT(UNPROVEN_MADE_UP_FOR))
+			return false;
+		if (lacks || !member_usable(other))
 			troubled |= ROLE(other->role);
 	}
 	return geometry_bears(&engine->geometry, troubled);
@@ -328,6 +336,16 @@ has_other_path(const struct member *member)
 	    engine->now_ms - member->silent_since_ms >= engine->options.give_up_ms)
 		return false;
 	return member->opens_left > 0 || member->link != LINK_CLOSED;
+}
+
+/* Others are back since too many were away.  Who was back, too, and can't stay, is not waited for. */
+static bool
+may_follow(const struct member *member)
+{
+	const struct engine *engine = member->engine;
+
+	return engine->now_ms < engine->eviction->not_before_ms &&
+	       (!member->condemned || MUTANT(CONDEMNED_AWAITED));
 }
 
 static uint32_t
@@ -725,11 +743,12 @@ evict_run(struct engine *engine)
 		return;
 	}
 	resume(engine);
-	if (silent == 0 || engine->now_ms < engine->eviction->not_before_ms)
+	if (silent == 0)
 		return;
 	for_each_member(engine, member) {
-		if (is_silent(member) && !member->disputed && !has_other_path(member) &&
-		    !has_grace(member) && others_answered(engine, member))
+		if (is_silent(member) && !member->disputed && !may_follow(member) &&
+		    !has_other_path(member) && !has_grace(member) &&
+		    others_answered(engine, member))
 			begin_eviction(member);
 	}
 }
