@@ -293,6 +293,32 @@ def test_a_runner_that_hangs_is_killed_rather_than_believed(agent: Agent, action
     assert agent.role() == ("standby", "standby")
 
 
+@pytest.mark.parametrize("hangs", [True, False])
+def test_nobody_waits_for_a_runner_that_gave_its_turn_back_by_force(agent: Agent, hangs: bool) -> None:
+    """Pacemaker promotes no other gateway as long as a monitor waits here."""
+    agent.at(1000)
+    agent.must(SUCCESS, "start", "promote")
+    engine = agent.gateway.engine
+    assert engine is not None
+    engine.popen.send_signal(signal.SIGSTOP if hangs else signal.SIGKILL)
+    agent.must(FAILED_PROMOTED, "monitor")
+    agent.must(SUCCESS, "demote")
+    engine.popen.wait(COMMAND_SECONDS_MAX)
+    agent.gateway.engine = None
+    agent.must(SUCCESS, "monitor", answer_timeout=60)  # at once
+    agent.at(1119)
+    agent.must(SUCCESS, "monitor", answer_timeout=60)
+    assert agent.scores[-1] == "-INFINITY"
+    assert agent.probe() == NOT_RUNNING
+    agent.at(1120)
+    agent.must(NOT_RUNNING, "monitor")
+    restart_engine(agent.gateway)
+    agent.must(SUCCESS, "monitor")
+    assert agent.role() == ("standby", "standby")
+    agent.must(SUCCESS, "stop")
+    agent.must(NOT_RUNNING, "monitor")
+
+
 def test_a_hanging_runner_on_standby_is_an_error_and_is_replaced(agent: Agent) -> None:
     agent.must(SUCCESS, "start")
     engine = agent.gateway.engine
