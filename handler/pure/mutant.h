@@ -1348,7 +1348,13 @@
 	  "level 6 goes without a member for its cache, though what another's took along is not proven")	\
 	X(CONDEMNED_AWAITED, "condemned-awaited", 5,						\
 	  "test_engine_losses: test_who_is_back_without_its_cache_is_not_waited_for",		\
-	  "I/O waits for a member that was away with others, and is back only to be evicted")
+	  "I/O waits for a member that was away with others, and is back only to be evicted")	\
+	X(OWN_RECORD_ASSUMED, "own-record-assumed", 7,						\
+	  "test_engine_takeover: test_who_has_lost_its_record_starts_no_half",			\
+	  "a gateway that has lost its record starts what it left as if it knew what came after")	\
+	X(RECORD_LOST_TWICE, "record-lost-twice", 7,						\
+	  "test_engine_takeover: test_who_has_lost_its_record_keeps_what_it_found",		\
+	  "a gateway without a record means a new epoch before what it found is on record")
 /* clang-format on */
 
 enum mutant {

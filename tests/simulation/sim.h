@@ -411,6 +411,10 @@ struct sim {
 	struct disk snapshot;	  /* of FAULT_ROLLBACK */
 	int snapshot_of;	  /* device; -1: none */
 	int went_back;		  /* the device that did so last; -1: none */
+	/* the last write whose time was over: when, and which rows */
+	struct {
+		uint64_t at_us, first_row, last_row;
+	} late;
 	/* Devices, until all are well: they could be started alone, and know nothing of what was
 	 * started by force without them.
 	 */

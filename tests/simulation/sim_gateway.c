@@ -59,6 +59,16 @@ was_told(const struct sim *sim)
 	return false;
 }
 
+/* The other one has a memory of its own. */
+static void
+take_back(struct sim *sim, bool another)
+{
+	if (another && sim_can(sim, ABILITY_TWO_GATEWAYS) && sim->left_by_force == 0)
+		former_succeeded(sim);
+	else
+		sim_take_over(sim, another && !sim_can(sim, ABILITY_TWO_GATEWAYS));
+}
+
 static void
 strike_fence(struct sim *sim, uint64_t *random)
 {
@@ -83,7 +93,7 @@ strike_fence(struct sim *sim, uint64_t *random)
 		sim->members[m].taken = false;
 	sim->taking_us = sim->taken_us = 0;
 	sim_advance(sim, now(sim) + random_between(random, 0, 500));
-	sim_take_over(sim, random_once_in(random, 2));
+	take_back(sim, random_once_in(random, 2));
 }
 
 void

@@ -3,7 +3,8 @@
  *	halves		some members go, or come, while it runs or assembles; it dies at a step of that, and is started with whom it
  *			finds then.  After some rounds all are there again
  *
- * Of two gateways the other one may be started: it knows nothing but what members say.
+ * Of two gateways the other one may be started: it knows nothing but what members say.  Nor does one
+ * that has lost its record.
  *
  * What one assembly left on record with some members, the next must weigh without having seen it:
  * who was sent away while whom it meets was away, which half was written to.  An ordinary crash has
@@ -180,6 +181,14 @@ die(struct sim *sim, uint64_t *random)
 			fake_member_power_loss(&sim->members[m], sim->members[m].reachable);
 }
 
+/* Its disk was exchanged, or an old image of the gateway was started. */
+static void
+lose_record(struct sim *sim)
+{
+	sim_trace(sim, "halves: the gateway has lost its record of epochs");
+	sim->epoch_recorded = sim->epoch_tried[sim->side] = 0;
+}
+
 static void
 end_all(struct sim *sim)
 {
@@ -213,6 +222,8 @@ live_on(struct sim *sim, uint64_t *random, uint64_t rounds)
 {
 	while (rounds-- > 0) {
 		die(sim, random);
+		if (random_once_in(random, 6))
+			lose_record(sim);
 		if (rounds > 0)
 			draw_reach(sim, random);
 		else

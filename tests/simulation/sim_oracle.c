@@ -1451,6 +1451,36 @@ is_contested(const struct sim *sim)
 	       sim->schedule.now_us - sim->contested_us <= CONTEST_US;
 }
 
+/* What joined a write of its row ends with it, once it has been written. */
+static bool
+joined_late(const struct sim *sim, const struct sim_request *request)
+{
+	return is_write(request) && request->count > 0 && sim->late.at_us == request->done_us &&
+	       sim_sector_row(sim, request->sector) <= sim->late.last_row &&
+	       sim_sector_row(sim, request->sector + request->count - 1) >= sim->late.first_row;
+}
+
+static void
+note_late(struct sim *sim, const struct sim_request *request)
+{
+	if (!is_write(request) || request->count == 0)
+		return;
+	sim->late.at_us = request->done_us;
+	sim->late.first_row = sim_sector_row(sim, request->sector);
+	sim->late.last_row = sim_sector_row(sim, request->sector + request->count - 1);
+}
+
+static bool
+is_late_fairly(struct sim *sim, const struct sim_request *request, uint64_t lived_ms)
+{
+	if (request->submit_us <= sim->excess_until_us || taking_takes_long(sim) ||
+	    silence_takes_long(sim, lived_ms) || is_held_up(sim, request, lived_ms)) {
+		note_late(sim, request);
+		return true;
+	}
+	return joined_late(sim, request);
+}
+
 static bool
 error_is_fair(struct sim *sim, const struct sim_request *request, int result)
 {
@@ -1464,8 +1494,7 @@ error_is_fair(struct sim *sim, const struct sim_request *request, int result)
 	case ENODATA:
 		return request->saw_loss || loss_is_fair(sim, request);
 	case ETIMEDOUT:
-		return excess || taking_takes_long(sim) || silence_takes_long(sim, lived_ms) ||
-		       is_held_up(sim, request, lived_ms);
+		return is_late_fairly(sim, request, lived_ms);
 	case ETIME:
 		return request->request.limit_ms != 0;
 	case ENOMEM:

@@ -299,7 +299,8 @@ begin_start(struct engine *engine, const struct assembly_verdict *verdict)
 	if (!takeover_may_begin(engine, verdict))
 		return;
 	engine->assembly->resumed =
-		engine->members[verdict->newest].superblock.epoch == engine->options.epoch_seen ||
+		(engine->members[verdict->newest].superblock.epoch == engine->options.epoch_seen &&
+		 !engine->assembly->record_lost) ||
 		MUTANT(PREDECESSOR_KEPT);
 	if (adopt(engine, verdict) != 0) {
 		engine->assembly->refused = true;

@@ -36,6 +36,7 @@ struct assembly {
 	int deaf_logged;	 /* slot of one that does not, and it is logged, plus 1; 0: none */
 	struct superblock found; /* the newest, by which this start goes */
 	bool resumed;		 /* nobody has had it since this gateway did */
+	bool record_lost;	 /* this gateway's record of epochs was, when it was started */
 	/* a take-over is up then, by engine_clock_ms(); 0: it is none */
 	uint64_t lease_ends_ms;
 	uint8_t *maps;	    /* the map of each member, while they are loaded */

@@ -123,18 +123,34 @@ takes_over(struct engine *engine, const struct assembly_verdict *verdict)
 	return taken && any_reservation(engine, verdict);
 }
 
+/* Where halves can start, each epoch is on record here before members get it, but for those of
+ * evictions that did not end.  So this gateway's record is lost, or its disk was set back, and
+ * nobody can say what it did since, or another that took the volume over.
+ */
+static bool
+has_lost_record(const struct engine *engine, const struct superblock *newest)
+{
+	const struct engine_options *options = &engine->options;
+	const uint64_t known = options->epoch_seen > options->epoch_tried ? options->epoch_seen
+									  : options->epoch_tried;
+	struct geometry geometry;
+
+	return strcmp(gateway_of(newest->owner), gateway_of(options->owner)) == 0 &&
+	       newest->epoch >= known + EPOCH_STEP &&
+	       geometry_init(&geometry, newest->level, newest->member_count, newest->chunk_bytes,
+			     newest->block_bytes, newest->data_bytes) == 0 &&
+	       geometry_can_split_replaced(&geometry) && !MUTANT(OWN_RECORD_ASSUMED);
+}
+
 /* Who stopped it in order may have started it again since, with members that this gateway does not
  * reach, and has it in its memory.  This one has not.
  */
 static bool
-may_run_elsewhere(const struct engine *engine, const struct assembly_verdict *verdict)
+may_run_elsewhere(const struct engine *engine, const struct superblock *newest)
 {
-	const struct superblock *newest = &engine->members[verdict->newest].superblock;
-
-	if (is_taken_in_part(newest))
-		return true;
-	return newest->owner[0] == '\0' && newest->epoch > engine->options.epoch_seen &&
-	       !MUTANT(GIVEN_BACK_IN_PART);
+	return is_taken_in_part(newest) ||
+	       (newest->owner[0] == '\0' && newest->epoch > engine->options.epoch_seen &&
+		!MUTANT(GIVEN_BACK_IN_PART));
 }
 
 static void
@@ -290,16 +306,34 @@ forget_counted(struct engine *engine)
 	}
 }
 
+/* What was found is on record again before anything newer is meant: else a half that is older would
+ * be taken for what an attempt that did not end had found.
+ */
+static bool
+has_record(struct engine *engine, uint64_t epoch)
+{
+	if (MUTANT(RECORD_LOST_TWICE))
+		return true;
+	if (!epochs_keep(engine, EPOCH_GIVEN, epoch))
+		return false;
+	engine->options.epoch_seen = epoch;
+	return true;
+}
+
 bool
 takeover_may_begin(struct engine *engine, const struct assembly_verdict *verdict)
 {
-	const bool taken = takes_over(engine, verdict);
+	const struct superblock *newest = &engine->members[verdict->newest].superblock;
+	const bool taken = takes_over(engine, verdict), lost = has_lost_record(engine, newest);
 
 	forget_counted(engine);
 	if (owned_by_another(engine, verdict) && !MUTANT(OWNER_IGNORED))
 		return false;
-	if ((taken || may_run_elsewhere(engine, verdict)) &&
+	if ((taken || lost || may_run_elsewhere(engine, newest)) &&
 	    (!has_quorum(engine, verdict, taken) || !are_durable(engine, verdict)))
+		return false;
+	engine->assembly->record_lost |= lost;
+	if (lost && !has_record(engine, newest->epoch))
 		return false;
 	await_lease(engine, taken);
 	return true;

@@ -584,6 +584,70 @@ test_who_did_not_stop_it_starts_no_half(void **state)
 	finish(&rig);
 }
 
+/* It ran the volume last with both, as the half says that it meets; the other one says that it went,
+ * and another gateway had it since.  What it knew of that is lost, or its disk was set back.
+ */
+static void
+test_who_has_lost_its_record_starts_no_half(void **state)
+{
+	(void)state;
+	for (int set_back = 0; set_back < 2; set_back++) {
+		struct rig rig;
+		uint64_t before;
+
+		start(&rig, 1, 2, 77);
+		before = rig.epoch_recorded;
+		rig_stop(&rig);
+		rig_start_active(&rig);
+		rig.members[0].reachable = false;
+		fake_member_cut(&rig.members[0], false);
+		assert_true(rig_wait(&rig, VOLUME_DEGRADED, 20000));
+		submit_everywhere(&rig, REQUEST_WRITE, 512, 300);
+		rig_drain(&rig);
+		rig_crash(&rig);
+		rig.epoch_recorded = rig.epoch_tried = set_back ? before : 0;
+		rig.members[0].reachable = true;
+		rig.members[1].reachable = false;
+		rig_start(&rig);
+		assert_true(rig_wait(&rig, VOLUME_FAILED, 20000));
+		assert_non_null(strstr(rig_status(&rig).reason, "lost its record of that"));
+		assert_non_null(strstr(rig_status(&rig).reason, "1 of 2 in sync do, 2 are needed"));
+		rig.members[1].reachable = true;
+		assert_true(rig_wait(&rig, VOLUME_ACTIVE, 20000));
+		finish(&rig);
+	}
+}
+
+/* It has lost its record, meets both, and dies before that start has ended: the half that lacks what
+ * was written is no more than it was.
+ */
+static void
+test_who_has_lost_its_record_keeps_what_it_found(void **state)
+{
+	struct rig rig;
+
+	(void)state;
+	start(&rig, 1, 2, 78);
+	fake_member_cut(&rig.members[0], false);
+	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 20000));
+	submit_everywhere(&rig, REQUEST_WRITE, 512, 300);
+	rig_drain(&rig);
+	rig_crash(&rig);
+	rig.epoch_recorded = rig.epoch_tried = 0;
+	rig_start(&rig);
+	while (rig.epoch_tried == 0)
+		rig_step(&rig);
+	rig_crash(&rig);
+	rig.members[0].reachable = true;
+	rig.members[1].reachable = false;
+	rig_start(&rig);
+	rig_steps(&rig, 3000);
+	assert_int_not_equal(rig_status(&rig).state, VOLUME_DEGRADED);
+	rig.members[1].reachable = true;
+	wait_until(&rig, all_in_sync);
+	finish(&rig);
+}
+
 static void
 test_who_stopped_it_starts_a_half(void **state)
 {
@@ -1869,6 +1933,8 @@ main(void)
 		cmocka_unit_test(test_a_take_over_does_without_members_with_which_nobody_could_run),
 		cmocka_unit_test(test_a_take_over_goes_by_who_was_in_sync),
 		cmocka_unit_test(test_who_did_not_stop_it_starts_no_half),
+		cmocka_unit_test(test_who_has_lost_its_record_starts_no_half),
+		cmocka_unit_test(test_who_has_lost_its_record_keeps_what_it_found),
 		cmocka_unit_test(test_who_stopped_it_starts_a_half),
 		cmocka_unit_test(test_who_may_run_on_with_who_went_is_waited_for),
 		cmocka_unit_test(test_who_went_is_waited_for_also_by_who_goes_on_without_it),
