@@ -45,6 +45,7 @@ start_engine(struct replay *replay)
 		.resync_rows_max = replay->lose ? 0 : 16,
 		.log = replay->log,
 		.epoch_seen = replay->epoch_seen,
+		.epoch_tried = replay->epoch_tried,
 	};
 	struct engine_port port = { .log = say, .owner = replay };
 	struct backend *backends[IRAID_MEMBERS_MAX];

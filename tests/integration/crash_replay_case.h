@@ -37,7 +37,8 @@ struct replay {
 	struct superblock shape; /* of a member, as it was at first */
 	/* of the gateway that died, which is started again: no other one takes its members */
 	char owner[LAYOUT_OWNER_MAX + 1];
-	uint64_t epoch_seen; /* by the gateway that crashed, at least */
+	uint64_t epoch_seen;  /* by the gateway that crashed, at least */
+	uint64_t epoch_tried; /* by it: members get none before */
 	/* of the members, in this record nobody takes another's place */
 	uint8_t roles[IRAID_MEMBERS_MAX];
 	uint64_t seed;

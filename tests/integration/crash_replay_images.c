@@ -194,6 +194,7 @@ replay_look_at_images(struct replay *replay)
 		memcpy(replay->owner, newest.owner, sizeof(replay->owner));
 	/* It ran the volume before all that was recorded; what it stopped it remembers. */
 	replay->epoch_seen = newest.owner[0] != '\0' ? replay->shape.epoch : newest.epoch;
+	replay->epoch_tried = newest.epoch;
 	replay->untrusted = 0;
 	for (int role = 0; role < geometry->members; role++)
 		if (!(present & 1u << role) || newest.member_states[role] != MEMBER_IN_SYNC)

@@ -493,7 +493,7 @@ one_goes_after_the_other(struct staying *staying)
 	rig_steps(&staying->rig, 100);
 }
 
-/* Another gateway starts without the first one. */
+/* It starts again without the first one, and without its memory of what was given. */
 static void
 die_now(struct staying *staying, bool copy_lost)
 {
@@ -501,7 +501,7 @@ die_now(struct staying *staying, bool copy_lost)
 
 	rig_steps(rig, 500);
 	rig_crash(rig);
-	rig->epoch_recorded = rig->epoch_tried = 0;
+	rig->epoch_recorded = 0; /* else that would keep it from starting */
 	for (int i = 0; i <= STAYING; i++) {
 		tap_drop(&staying->taps[i]);
 		staying->taps[i].judge = NULL;
@@ -628,7 +628,7 @@ test_a_place_is_not_taken_before_those_who_stay_have_heard_of_it(void **state)
 	world.going_held = false;
 	tap_let_go(&world.taps[0]);
 	rig_steps(rig, 500);
-	rig->epoch_recorded = rig->epoch_tried = 0;
+	rig->epoch_recorded = 0; /* else that would keep it from starting */
 	start_again(&world, 1u << FORMER | 1u << OTHER);
 	assert_true(rig_wait(rig, VOLUME_DEGRADED, 20000));
 	assert_int_equal(error_of_read(rig, FORMERS_SECTOR, 8), 0);
