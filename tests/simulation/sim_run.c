@@ -97,11 +97,13 @@ has_newer_namesake(const struct sim *sim, int m)
 	return false;
 }
 
-/* No device goes back in this life, so nobody may be accused of it but an old copy. */
+/* No device goes back in this life, so nobody may be accused of it but an old copy; and who was read
+ * before the gateway that is being taken over wrote to it, while the others were read after that.
+ */
 static void
 see_accusations(struct sim *sim)
 {
-	if (sim_can(sim, ABILITY_ROLLBACKS))
+	if (sim_can(sim, ABILITY_ROLLBACKS) || (sim->former.engine != NULL && !sim->running_seen))
 		return;
 	for (int slot = 0; slot < sim->status.slots; slot++) {
 		const int m = sim->member_in[slot];
