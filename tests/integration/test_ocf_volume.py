@@ -310,13 +310,32 @@ def test_nobody_waits_for_a_runner_that_gave_its_turn_back_by_force(agent: Agent
     agent.must(SUCCESS, "monitor", answer_timeout=60)
     assert agent.scores[-1] == "-INFINITY"
     assert agent.probe() == NOT_RUNNING
-    agent.at(1120)
-    agent.must(NOT_RUNNING, "monitor")
+    for later in (1120, 999):  # 999: the clock was set back
+        agent.at(later)
+        agent.must(NOT_RUNNING, "monitor")
     restart_engine(agent.gateway)
     agent.must(SUCCESS, "monitor")
     assert agent.role() == ("standby", "standby")
     agent.must(SUCCESS, "stop")
     agent.must(NOT_RUNNING, "monitor")
+
+
+def test_a_promoted_runner_is_waited_for_though_its_last_turn_ended_by_force(agent: Agent) -> None:
+    agent.at(1000)
+    agent.must(SUCCESS, "start", "promote")
+    agent.gateway.kill()
+    agent.must(FAILED_PROMOTED, "monitor")
+    agent.must(SUCCESS, "demote")
+    restart_engine(agent.gateway)
+    agent.must(SUCCESS, "promote")
+    asked = agent.folder / "asked"
+    program = agent.folder / "libexec/volume-standing"
+    program.unlink()
+    program.write_text(f'#!/bin/sh\necho "$@" >>{asked}\nexec {ROOT}/scripts/volume-standing "$@"\n')
+    program.chmod(0o755)
+    agent.gateway.kill()
+    agent.must(FAILED_PROMOTED, "monitor")
+    assert asked.read_text() == "v0 1 1\n"  # the last is for how long
 
 
 def test_a_hanging_runner_on_standby_is_an_error_and_is_replaced(agent: Agent) -> None:
