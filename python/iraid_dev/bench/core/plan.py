@@ -12,11 +12,13 @@ from dataclasses import asdict, dataclass
 
 from .cells import CELLS, GIB, MIB, Cell, Shape, ValueFault, parse_shapes
 
-IN_LAB = ("plain", "iraid", "md", "md-nobitmap", "ceiling")  # in the order of tables
+IN_LAB = ("plain", "iraid", "md", "md-nobitmap", "md-ppl", "md-journal", "lvm", "ceiling")  # in the order of tables
 NATIVE = ("engine", "raw")
 WITHOUT_LEVEL = ("plain", "ceiling")
 MEMBER_BYTES = 192 * MIB
 PLAIN_BYTES = 2 * MEMBER_BYTES
+JOURNAL_BYTES = 256 * MIB  # of md-journal, beside its members
+LEVELS = {"md-nobitmap": (1, 5, 6, 10), "md-ppl": (5,), "md-journal": (5, 6), "lvm": (5, 6)}  # others have all
 GUEST_BYTES = 1024 * MIB  # of the lab, beside the disks
 KERNELS = ("uml", "qemu", "host")
 # Seconds, as seen on two cores without KVM: the kernel's start and end, a system put up, and fio's start and end.
@@ -74,7 +76,10 @@ class Plan:
 
     def check(self) -> None:
         if not any(self.groups()) and not self.native:
-            raise ValueFault("--systems md-nobitmap --levels 0: md's level 0 never has a bitmap; measure md")
+            names = ",".join(self.systems)
+            there = "; ".join(f"{name} has level {', '.join(map(str, LEVELS[name]))}" for name in self.in_lab)
+            levels = ",".join(str(shape.level) for shape in self.shapes)
+            raise ValueFault(f"--systems {names} --levels {levels}: there is nothing to measure: {there}")
 
     def disk_bytes(self) -> int:
         """Memory that the disks of the largest group take."""
@@ -89,8 +94,7 @@ class Plan:
 
 
 def exists(name: str, level: int) -> bool:
-    """md's level 0 has no bitmap to do without."""
-    return not (name == "md-nobitmap" and level == 0)
+    return level in LEVELS.get(name, (level,))
 
 
 def disk_bytes(name: str, shape: Shape | None) -> int:
@@ -98,7 +102,7 @@ def disk_bytes(name: str, shape: Shape | None) -> int:
     if name in WITHOUT_LEVEL:
         return PLAIN_BYTES if name == "plain" else 0
     assert shape is not None
-    return shape.members * MEMBER_BYTES
+    return shape.members * MEMBER_BYTES + (JOURNAL_BYTES if name == "md-journal" else 0)
 
 
 @dataclass(frozen=True)
@@ -118,7 +122,10 @@ class Profile:
 PROFILES = {
     "short": Profile("iraid and md on 4 targets beside one such target", "uml", ("plain", "iraid", "md"), "0,5", 1, 2),
     "quick": Profile("iraid and md, level 5 on 4 targets, in Debian's kernel", "qemu", ("iraid", "md"), "5", 3, 3),
-    "full": Profile("all systems and levels", "uml", IN_LAB + NATIVE, "0,1,5,6,10", 4, 3),
+    "peers": Profile("whatever has parity, and a null handler, level 5, in Debian's kernel", "qemu", IN_LAB, "5", 3, 3),
+    "full": Profile(
+        "all levels", "uml", ("plain", "iraid", "md", "md-nobitmap", "ceiling") + NATIVE, "0,1,5,6,10", 4, 3
+    ),
 }
 
 

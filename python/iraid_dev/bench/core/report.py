@@ -19,7 +19,8 @@ from typing import Any
 from .cells import Cell
 from .row import PATTERNS, SYSTEMS, Row
 
-PAIRS = (("iraid", "md"), ("iraid", "md-nobitmap"), ("iraid", "plain"), ("iraid", "ceiling"), ("engine", "raw"))
+BESIDE_IRAID = ("md", "md-nobitmap", "md-ppl", "md-journal", "lvm", "plain", "ceiling")
+PAIRS = (*(("iraid", name) for name in BESIDE_IRAID), ("engine", "raw"))
 NO_FIGURE = "-"
 
 

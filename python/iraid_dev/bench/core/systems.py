@@ -5,8 +5,11 @@
     ceiling                  tcmu-runner + handler_ceiling.so  <- LIO
     md           targets  <- open-iscsi  <- md, with its bitmap  <- LIO iblock
     md-nobitmap  the same without the bitmap
+    md-ppl       with a partial parity log instead
+    md-journal   with a journal on a target of its own instead
+    lvm          targets  <- open-iscsi  <- LVM's RAID (dm-raid)  <- LIO iblock
 
-Targets are LIO's, a file on a tmpfs behind each.  What LIO gives on has the same parameters in all three cases.
+Targets are LIO's, a file on a tmpfs behind each.  What LIO gives on has the same parameters in all cases.
 """
 
 from __future__ import annotations
@@ -21,16 +24,22 @@ import rtslib_fb as rtslib
 from iraid.lio import export_plan
 from iraid_dev.stack.initiator import Disk
 from iraid_dev.stack.lio_targets import OPEN_TO_ALL, LioTargets
-from iraid_dev.stack.tools import IRAID, free_port, run
+from iraid_dev.stack.tools import IRAID, free_port, run, wait_for
 from iraid_dev.stack.typed_stack import Stack
 
 from .cells import CHUNK_BYTES, KIB, Shape
-from .plan import MEMBER_BYTES
+from .plan import JOURNAL_BYTES, MEMBER_BYTES
 
 CEILING_BYTES = 3 * MEMBER_BYTES  # nothing is stored, so they cost no memory
 SECTOR_BYTES = 512
+IN_SYNC_SECONDS_MAX = 120
 IQN = "iqn.2026-01.org.iraid.bench"
 MD_MODULES = {0: "raid0", 1: "raid1", 5: "raid456", 6: "raid456", 10: "raid10"}
+# No device but those that are named is looked at, nothing is written below /etc, and no udev is waited for.
+LVM_CONFIG = (
+    'devices {{ use_devicesfile=0 global_filter=[ {accepted}, "r|.*|" ] }} '
+    "backup {{ backup=0 archive=0 }} activation {{ udev_sync=0 udev_rules=0 monitoring=0 }}"
+)
 
 
 class System(ABC):
@@ -110,6 +119,9 @@ class Plain(System):
 class _GivenOn(System):
     """A disk of the gateway's, given on by LIO."""
 
+    def _logins(self, targets: LioTargets) -> list[Disk]:
+        return [self._login(targets.iqn(number), targets.portal(number)) for number in range(len(targets.ports))]
+
     def _give_on(self, storage: Any) -> None:
         self._undo.append(storage.delete)
         iqn, port = f"{IQN}:{self._identity}", free_port()
@@ -176,19 +188,30 @@ class Md(_GivenOn):
 
     array: Path
     disks: list[Disk]  # its members
+    journal: Disk | None = None
+    journal_kind: type[LioTargets] = LioTargets
 
-    def _member_disks(self) -> list[Disk]:
-        return self._logins(self._targets(self.shape.members, self.member_bytes))
+    @property
+    def means(self) -> str:
+        """How a crash while rows are written is made good: "" by the bitmap, "nobitmap", "ppl", "journal"."""
+        return self.name.removeprefix("md").removeprefix("-")
 
-    def _logins(self, targets: LioTargets) -> list[Disk]:
-        return [self._login(targets.iqn(number), targets.portal(number)) for number in range(len(targets.ports))]
+    @property
+    def settings(self) -> Path:
+        return Path("/sys/block", self.array.name, "md")
 
     def put_up(self) -> None:
-        self.disks = self._member_disks()
+        if self.means == "journal":
+            targets = self.stack.targets(f"{self._identity}-journal", 1, JOURNAL_BYTES, kind=self.journal_kind)
+            self._undo.append(lambda: self.stack.remove_targets(targets))
+            (self.journal,) = self._logins(targets)
+        self.disks = self._logins(self._targets(self.shape.members, self.member_bytes))
         self.array = self._free_array()
         run("modprobe", MD_MODULES[self.shape.level])
         self.stack.command("mdadm", "--create", self.array, *self._options(), *(disk.path for disk in self.disks))
         self._undo.append(lambda: run("mdadm", "--stop", self.array))
+        if self.journal:
+            (self.settings / "journal_mode").write_text("write-back")
         self._give_on(rtslib.BlockStorageObject(self._identity, str(self.array)))
 
     @staticmethod
@@ -206,8 +229,38 @@ class Md(_GivenOn):
         return words
 
     def _consistency(self) -> str:
-        """How a crash while rows are written is made good."""
-        return f"--bitmap={'internal' if self.name == 'md' else 'none'}"
+        if self.journal:
+            return f"--write-journal={self.journal.path}"
+        return {"": "--bitmap=internal", "nobitmap": "--bitmap=none", "ppl": "--consistency-policy=ppl"}[self.means]
 
 
-KINDS: dict[str, type[System]] = {"plain": Plain, "iraid": Iraid, "md": Md, "md-nobitmap": Md, "ceiling": Ceiling}
+class Lvm(_GivenOn):
+    """With the same chunk and LVM's own bitmap, over targets that hold zeros, as md's."""
+
+    def put_up(self) -> None:
+        disks = self._logins(self._targets(self.shape.members, self.member_bytes))
+        paths = [str(disk.path) for disk in disks]
+        config = LVM_CONFIG.format(accepted=", ".join(f'"a|^{path}$|"' for path in paths))
+        group, level = f"bench-{self._identity}", self.shape.level
+
+        def lvm(command: str, *words: str) -> str:
+            return self.stack.command(command, "--config", config, *words)
+
+        run("modprobe", "dm-raid")
+        lvm("vgcreate", "--yes", group, *paths)
+        self._undo.append(lambda: lvm("vgremove", "--yes", "--force", group))
+        stripes = ["--stripes", str(int(self.shape.data_chunks)), "--stripesize", f"{CHUNK_BYTES // KIB}k"]
+        known = ["--nosync"] if level == 5 else []  # lvcreate has it not for level 6
+        lvm("lvcreate", "--yes", "--type", f"raid{level}", *stripes, *known, "-l", "100%FREE", "-n", "lun", group)
+        wait_for(
+            lambda: lvm("lvs", "--noheadings", "-o", "sync_percent", f"{group}/lun").strip() == "100.00",
+            f"LVM's {group}/lun to be in sync",
+            IN_SYNC_SECONDS_MAX,
+        )
+        name = f"{group.replace('-', '--')}-lun"  # device mapper doubles what is no separator
+        self._give_on(rtslib.BlockStorageObject(self._identity, f"/dev/mapper/{name}"))
+
+
+KINDS: dict[str, type[System]] = {"plain": Plain, "iraid": Iraid, "lvm": Lvm, "ceiling": Ceiling} | dict.fromkeys(
+    ("md", "md-nobitmap", "md-ppl", "md-journal"), Md
+)

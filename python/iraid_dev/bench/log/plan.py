@@ -31,7 +31,6 @@ SECONDS_MAX, ROUNDS_MAX, RTT_MS_MAX = 60, 20, 100.0
 MEMBER_MIB_MIN_MAX = (192, 65536)
 # Memory: of a system, what is written to its members, with parity, logs and maps; of a journal, all of it.
 SYSTEM_BYTES = AREA_BYTES * SHAPE.members // (SHAPE.members - 1) + 64 * MIB
-JOURNAL_BYTES = 256 * MIB
 QUIET_SECONDS = 1.0  # after a cell, until nothing is written any more
 RESYNC_BYTES_PER_S = {"uml": 100 * MIB, "qemu": 20 * MIB, "host": 400 * MIB}  # of one member
 
@@ -102,7 +101,7 @@ class Settings:
 
     def disk_bytes(self) -> int:
         """Memory that the members take; all systems are up at the same time."""
-        return sum(SYSTEM_BYTES + ("journal" in name) * JOURNAL_BYTES for name in self.systems)
+        return sum(SYSTEM_BYTES + ("journal" in name) * plan.JOURNAL_BYTES for name in self.systems)
 
     def check_memory(self, available_bytes: int) -> None:
         wanted = self.disk_bytes() + plan.GUEST_BYTES

@@ -6,16 +6,13 @@ The targets of each are behind the links of one network: target N of all systems
 from __future__ import annotations
 
 from abc import abstractmethod
-from pathlib import Path
-
 from iraid.control.errors import IraidError
 from iraid_dev.bench.core.network import NetworkTargets
 from iraid_dev.bench.core.systems import Iraid, Md, System
-from iraid_dev.stack.initiator import Disk
 from iraid_dev.stack.tools import wait_for
 from iraid_dev.stack.typed_stack import Stack
 
-from .plan import JOURNAL_BYTES, OUT, SHAPE
+from .plan import OUT, SHAPE
 
 SUFFIX_OUT = "-out"
 START_SECONDS_MAX = 60
@@ -97,33 +94,11 @@ class IraidLogged(Logged, Iraid):
 
 
 class MdLogged(Logged, Md):
-    journal: Disk | None = None
+    journal_kind = JournalTarget
 
     @property
     def means(self) -> str:
-        """ "", which is the bitmap, "ppl" or "journal"."""
         return self.name.removesuffix(SUFFIX_OUT).removeprefix("md").removeprefix("-")
-
-    @property
-    def settings(self) -> Path:
-        return Path("/sys/block", self.array.name, "md")
-
-    def put_up(self) -> None:
-        super().put_up()
-        if self.journal:
-            (self.settings / "journal_mode").write_text("write-back")
-
-    def _member_disks(self) -> list[Disk]:
-        if self.means == "journal":
-            targets = self.stack.targets(f"{self._identity}-journal", 1, JOURNAL_BYTES, kind=JournalTarget)
-            self._undo.append(lambda: self.stack.remove_targets(targets))
-            (self.journal,) = self._logins(targets)
-        return super()._member_disks()
-
-    def _consistency(self) -> str:
-        if self.journal:
-            return f"--write-journal={self.journal.path}"
-        return "--consistency-policy=ppl" if self.means == "ppl" else "--bitmap=internal"
 
     def get_ready(self) -> None:
         if self.out:

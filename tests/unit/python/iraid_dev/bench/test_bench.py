@@ -304,7 +304,11 @@ def test_a_stripe_has_the_data_chunks_of_its_level(shape, chunks):
         (["--json", "."], "--json ."),
         (["--out", "none/there"], "none/there"),
         (["--out", "taken"], "--out taken"),
-        (["--systems", "md-nobitmap", "--levels", "0"], "bitmap"),
+        (
+            ["--systems", "md-nobitmap", "--levels", "0"],
+            "--levels 0: there is nothing to measure: md-nobitmap has level 1",
+        ),
+        (["--systems", "md-ppl,lvm", "--levels", "10"], "md-ppl has level 5; lvm has level 5, 6"),
         (["--report", "rows.json"], "--out"),
         (["--report", "rows.json", "--out", "new", "--rounds", "2"], "--rounds"),
         (["--kernel", "vms"], "vms"),
@@ -363,6 +367,19 @@ def test_what_has_no_level_is_measured_beside_every_level():
         [("plain", None), ("iraid", Shape(0, 4))],
         [("plain", None), ("iraid", Shape(5, 4)), ("md-nobitmap", Shape(5, 4))],
     ]
+
+
+def test_a_means_against_the_write_hole_is_measured_where_it_exists():
+    found = list(make_plan(("md", "md-ppl", "md-journal", "lvm"), "1,5,6").groups())
+    assert [[name for name, _ in group] for group in found] == [
+        ["md"],
+        ["md", "md-ppl", "md-journal", "lvm"],
+        ["md", "md-journal", "lvm"],
+    ]
+
+
+def test_a_journal_takes_memory_as_well():
+    assert plan.disk_bytes("md-journal", Shape(5, 4)) == plan.disk_bytes("md", Shape(5, 4)) + plan.JOURNAL_BYTES
 
 
 def test_what_has_no_level_alone_is_measured_once():

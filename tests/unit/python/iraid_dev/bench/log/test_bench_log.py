@@ -54,7 +54,7 @@ def test_the_estimate_counts_every_cell_of_every_system_at_every_distance():
 
 def test_more_systems_than_memory_are_refused():
     settings = Settings(systems=("md", "md-journal"))
-    wanted = 2 * log_plan.SYSTEM_BYTES + log_plan.JOURNAL_BYTES + plan.GUEST_BYTES
+    wanted = 2 * log_plan.SYSTEM_BYTES + plan.JOURNAL_BYTES + plan.GUEST_BYTES
     settings.check_memory(wanted)
     settings.check_memory(0)  # the machine doesn't say
     with pytest.raises(ValueFault, match="2 systems take 2.0 GiB"):
