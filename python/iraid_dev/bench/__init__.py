@@ -5,6 +5,7 @@
     papers   the papers' experiments, on shaped links
     growth   what a volume costs as members, volumes, jobs and bytes become more
     log      what the write log costs, beside md's bitmap, PPL and journal
+    silent   how long commands take when a target answers nothing any more
 
-papers, growth and log use core, and not each other.
+papers, growth, log and silent use core, and not each other.
 """

@@ -18,12 +18,14 @@ from .core import run as runs
 from .growth import run as growth_run
 from .log import run as log_run
 from .papers import run as papers_run
+from .silent import run as silent_run
 
 SECONDS_MAX, ROUNDS_MAX = 600, 100
 WITH_OPTIONS = {  # profiles that are not a list of cells
     "papers": (papers_run, "the papers' experiments on shaped links"),
     "growth": (growth_run, "cost against members, volumes, jobs, size"),
     "log": (log_run, "the write log beside md's bitmap, PPL and journal"),
+    "silent": (silent_run, "the longest command while a target is silent, beside md and LVM"),
 }
 
 EPILOG = f"""\

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 SETTINGS = Path("/etc/iscsi/iscsid.conf")  # the lab's own copy
@@ -16,6 +18,21 @@ DEEP_QUEUES = {
 
 def deepen_queues() -> None:
     """Of the sessions that the initiator begins from now on."""
-    lines = [line for line in SETTINGS.read_text().splitlines() if line.split(" ")[0] not in DEEP_QUEUES]
-    lines += [f"{name} = {value}" for name, value in DEEP_QUEUES.items()]
+    _change(DEEP_QUEUES)
+
+
+@contextmanager
+def changed(settings: Mapping[str, str]) -> Iterator[None]:
+    """Of the sessions that the initiator begins meanwhile."""
+    before = SETTINGS.read_text()
+    _change(settings)
+    try:
+        yield
+    finally:
+        SETTINGS.write_text(before)
+
+
+def _change(settings: Mapping[str, str]) -> None:
+    lines = [line for line in SETTINGS.read_text().splitlines() if line.split(" ")[0] not in settings]
+    lines += [f"{name} = {value}" for name, value in settings.items()]
     SETTINGS.write_text("\n".join(lines) + "\n")

@@ -61,8 +61,8 @@ def settle() -> None:
     subprocess.run(["udevadm", "settle", "--timeout=60"], stdin=subprocess.DEVNULL, capture_output=True, check=False)
 
 
-def _fio(jobs: list[tuple[Disk, list[str]]], words: list[str], seconds: float) -> list[dict[str, Any]]:
-    """words: for all of them.  What fio says of each job, in their order."""
+def fio(jobs: list[tuple[Disk, list[str]]], words: list[str], seconds: float) -> list[dict[str, Any]]:
+    """words: for all of them; seconds: how long they take.  What fio says of each job, in their order."""
     settle()
     paths = " ".join(disk.path for disk, _ in jobs)
     command = [
@@ -104,7 +104,7 @@ def _fio(jobs: list[tuple[Disk, list[str]]], words: list[str], seconds: float) -
 def fill(disk: Disk, jobs: Jobs = ONE_JOB) -> None:
     """Writes the whole disk, or what the jobs have of it, once, so that no figure has the first touch of a block in it."""
     size = jobs.size_bytes or disk.size_bytes - jobs.offset_bytes
-    _fio(
+    fio(
         [(disk, [f"--offset={jobs.offset_bytes}", f"--size={size}"])],
         ["--rw=write", "--bs=1M", f"--iodepth={DEPTH}"],
         0,
@@ -128,7 +128,7 @@ def run_together(disks: list[Disk], cell: Cell, seconds: float, jobs: Jobs = ONE
     return [
         _load(disk, cell, seconds, job)
         for disk, job in zip(
-            disks, _fio([(disk, jobs.words(disk.size_bytes, cell)) for disk in disks], words, seconds), strict=True
+            disks, fio([(disk, jobs.words(disk.size_bytes, cell)) for disk in disks], words, seconds), strict=True
         )
     ]
 

@@ -67,8 +67,8 @@ class Link:
         if min(self.rtt_ms, self.rate_mbit) < 0:
             raise ValueError(f"{self}: neither RTT nor rate can be negative")
         for percent in (self.loss_percent, self.reorder_percent, self.corrupt_percent):
-            if not 0 <= percent < 100:
-                raise ValueError(f"{self}: {percent} is no percentage below 100")
+            if not 0 <= percent <= 100:
+                raise ValueError(f"{self}: {percent} is no percentage")
         if self.reorder_percent and not self.rtt_ms:
             raise ValueError(f"{self}: only on a link with a delay can a packet overtake others")
 
@@ -211,18 +211,22 @@ class Network:
 
     def shape(self, link: Link) -> None:
         """All links, at once and in both directions.  Connections stay."""
-        segments = "1" if link.single_segments else "65535"
         for number in range(self.count):
-            near: list[str] = []
-            far = ["-n", self.namespace(number)]
-            for place, device in ((near, self.device(number)), (far, f"tg{number}")):
-                run("ip", *place, "link", "set", "dev", device, "mtu", str(link.mtu), "gso_max_segs", segments)
-                words = link.netem()
-                if words:
-                    run("tc", *place, "qdisc", "replace", "dev", device, "root", "netem", *words)
-                elif self.link.netem():
-                    run("tc", *place, "qdisc", "del", "dev", device, "root")
+            self.shape_one(number, link)
         self.link = link
+
+    def shape_one(self, number: int, link: Link) -> None:
+        """In both directions.  Whoever shapes one link shapes it back before all are shaped."""
+        segments = "1" if link.single_segments else "65535"
+        near: list[str] = []
+        far = ["-n", self.namespace(number)]
+        for place, device in ((near, self.device(number)), (far, f"tg{number}")):
+            run("ip", *place, "link", "set", "dev", device, "mtu", str(link.mtu), "gso_max_segs", segments)
+            words = link.netem()
+            if words:
+                run("tc", *place, "qdisc", "replace", "dev", device, "root", "netem", *words)
+            elif "netem" in run("tc", *place, "qdisc", "show", "dev", device):
+                run("tc", *place, "qdisc", "del", "dev", device, "root")
 
     def bytes_moved(self, number: int) -> tuple[int, int]:
         """Sent and received by the gateway over a link, headers included."""

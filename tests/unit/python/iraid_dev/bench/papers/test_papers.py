@@ -19,7 +19,7 @@ def test_half_of_the_round_trip_is_each_directions_delay():
     assert Link().netem() == []
 
 
-@pytest.mark.parametrize("bad", [{"mtu": 100}, {"rtt_ms": -1}, {"loss_percent": 100}, {"reorder_percent": 2}])
+@pytest.mark.parametrize("bad", [{"mtu": 100}, {"rtt_ms": -1}, {"loss_percent": 101}, {"reorder_percent": 2}])
 def test_a_link_that_can_not_be_is_refused(bad):
     with pytest.raises(ValueError, match="not in|negative|percentage|overtake"):
         Link(**bad)
