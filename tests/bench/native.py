@@ -3,7 +3,7 @@
 
     tests/bench/native.py [--build DIR] [--members N] [--level L] [--depth N] [--seconds N] [--rounds N]
                           [--only NAME,NAME | --cells PATTERN:BYTES,...] [--systems engine,raw] [--json FILE]
-                          [--member-mib N] [--filled]
+                          [--member-mib N] [--filled] [--spdk DIR]
 
 tgtd on loopback, files on a tmpfs; two sets of targets, one with the volume, one for the plain sessions, of which only one has work
 at a time.  native_load drives both, in turn, round by round: the engine with all requests on its volume's thread, libiscsi
@@ -11,6 +11,9 @@ with one session a target on one thread and as many commands in flight.  A write
 stores; in the column "of members' traffic" parity and copies are added, which is what the sessions move.  A report, not a test.
 The file of --json has rows as python/iraid_dev/bench/core/row.py says (processor time is that of native_load, its load included), after each
 round those that there are; scripts/bench --profile full calls it for them.
+
+--spdk adds SPDK's RAID over its own iSCSI initiator (python/iraid_dev/bench/core/spdk.py), on a third set of targets, in turn
+with the others.  DIR is a tree of SPDK that is built (24.01 or later).
 """
 
 from __future__ import annotations
@@ -29,8 +32,8 @@ from pathlib import Path
 import common
 from common import KIB, MIB
 
-from iraid_dev.bench.core import row
-from iraid_dev.bench.core.cells import Cell, Shape, size_text
+from iraid_dev.bench.core import row, spdk
+from iraid_dev.bench.core.cells import Cell, Shape, ValueFault, size_text
 from iraid_dev.bench.core.row import Row
 
 MEMBER_MIB = 512
@@ -66,9 +69,10 @@ class Bench:
             raise SystemExit(f"native: {self.program} is not there: scripts/build, or --build DIR")
         self.farms = [
             TargetFarm(folder / name, count=arguments.members, size_bytes=arguments.member_mib * MIB)
-            for name in ("members", "plain")
+            for name in ("members", "plain", *(["spdk"] if arguments.spdk else []))
         ]
         self.gateway = Gateway(folder / "gateway", folder / "sockets")
+        self.folder = folder
 
     def __enter__(self) -> Bench:
         for farm in self.farms:
@@ -82,6 +86,9 @@ class Bench:
         self.gateway.configure("v0", assembly_wait_seconds=1)
         self.gateway.must("wait", "v0", "--timeout", "120")
         self.gateway.must("stop", "v0")
+        if self.arguments.spdk:
+            shape = Shape(self.arguments.level, self.arguments.members)
+            self.spdk = spdk.Spdk(self.arguments.spdk, shape, self.farms[2].members(), self.folder)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -89,8 +96,13 @@ class Bench:
         for farm in reversed(self.farms):
             farm.close()
 
-    def measure(self, system: str, cell: Cell, number: int) -> Row:
+    def measure(self, system: str, cell: Cell, number: int) -> Row | None:
         arguments = self.arguments
+        if system == spdk.SYSTEM:
+            try:
+                return self.spdk.measure(cell, arguments.depth, int(arguments.seconds), number)
+            except spdk.SpdkError as error:
+                raise SystemExit(f"native: {error}") from None
         where = ["v0"] if system == "engine" else self.farms[1].members()
         words = [
             str(self.program),
@@ -132,10 +144,24 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--only", help="names of lines, or parts of them")
     parser.add_argument("--cells", help="these instead of the usual ones")
     parser.add_argument("--systems", default=",".join(SYSTEMS))
+    parser.add_argument(
+        "--spdk", type=Path, metavar="DIR", help="measure SPDK as well, which somebody has built in DIR"
+    )
     arguments = parser.parse_args()
     arguments.systems = arguments.systems.split(",")
-    if unknown := [name for name in arguments.systems if name not in SYSTEMS]:
-        parser.error(f"--systems {unknown[0]}: choose from {', '.join(SYSTEMS)}")
+    known = SYSTEMS
+    if arguments.spdk:
+        known += (spdk.SYSTEM,)
+        if spdk.SYSTEM not in arguments.systems:
+            arguments.systems.append(spdk.SYSTEM)
+        if arguments.seconds < 1 or arguments.seconds != int(arguments.seconds):
+            parser.error(f"--seconds {arguments.seconds:g}: SPDK's bdevperf takes whole seconds")
+        try:
+            arguments.spdk = spdk.find_program(arguments.spdk, arguments.level)
+        except ValueFault as fault:
+            parser.error(f"--spdk: {fault}")
+    if unknown := [name for name in arguments.systems if name not in known]:
+        parser.error(f"--systems {unknown[0]}: choose from {', '.join(known)}")
     chosen = named_cells(Shape(arguments.level, arguments.members))
     if arguments.cells:
         try:
@@ -161,17 +187,23 @@ def main() -> None:
         f"{arguments.depth}, {arguments.rounds} rounds of {arguments.seconds:g} s, medians",
     )
     head |= {"command": shlex.join(sys.argv), "machine": platform.platform()}
+    if arguments.spdk:
+        head["spdk"] = spdk.version(arguments.spdk)
     rows: list[Row] = []
     with tempfile.TemporaryDirectory(dir=common.MEMORY) as name, Bench(arguments, Path(name)) as bench:
         for number in range(arguments.rounds):
             print(f"native: round {number + 1}", file=sys.stderr, flush=True)
             for cell in arguments.chosen.values():
                 for system in arguments.systems:
-                    rows.append(bench.measure(system, cell, number))
+                    if found := bench.measure(system, cell, number):
+                        rows.append(found)
             if arguments.json:
                 row.write(arguments.json, head, rows)
-    if len(arguments.systems) == len(SYSTEMS):
-        report(rows, arguments.chosen, arguments.members / Shape(arguments.level, arguments.members).data_chunks)
+    shape = Shape(arguments.level, arguments.members)
+    if set(arguments.systems) >= set(SYSTEMS):
+        report(rows, arguments.chosen, arguments.members / shape.data_chunks)
+    if arguments.spdk:
+        print(f"\n{head['spdk']}\n\n{spdk.table(rows, arguments.chosen, shape)}")
 
 
 def report(rows: list[Row], chosen: dict[str, Cell], traffic: float) -> None:

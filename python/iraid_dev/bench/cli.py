@@ -21,6 +21,7 @@ from .papers import run as papers_run
 from .silent import run as silent_run
 
 SECONDS_MAX, ROUNDS_MAX = 600, 100
+SYSTEMS = plans.IN_LAB + plans.NATIVE  # row.SYSTEMS without what only tests/bench/native.py measures
 WITH_OPTIONS = {  # profiles that are not a list of cells
     "papers": (papers_run, "the papers' experiments on shaped links"),
     "growth": (growth_run, "cost against members, volumes, jobs, size"),
@@ -52,7 +53,7 @@ examples:
 
 def _parser() -> argparse.ArgumentParser:
     text = EPILOG.format(
-        systems="".join(f"  {name:<12} {about}\n" for name, about in row.SYSTEMS.items()),
+        systems="".join(f"  {name:<12} {row.SYSTEMS[name]}\n" for name in SYSTEMS),
         profiles="".join(
             f"  {name:<6} {one.about}; {one.kernel}, levels {one.levels}, {len(one.cells)} cells, {one.rounds} rounds "
             f"of {one.seconds:g} s\n"
@@ -121,8 +122,8 @@ def _plan(given: argparse.Namespace) -> Plan:
         option = "--systems"
         if given.systems is not None:
             systems = tuple(dict.fromkeys(given.systems.split(",")))
-            if unknown := [name for name in systems if name not in row.SYSTEMS]:
-                raise ValueFault(f"{unknown[0]!r} is no system; choose from {', '.join(row.SYSTEMS)}")
+            if unknown := [name for name in systems if name not in SYSTEMS]:
+                raise ValueFault(f"{unknown[0]!r} is no system; choose from {', '.join(SYSTEMS)}")
         option = "--levels"
         if given.levels is not None:
             shapes = parse_shapes(given.levels)

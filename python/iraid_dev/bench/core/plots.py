@@ -28,6 +28,7 @@ COLOURS = {
     "ceiling": "#56b4e9",
     "engine": "#0072b2",
     "raw": "#999999",
+    "spdk": "#d55e00",
 }
 OTHER_COLOUR = "#cc79a7"
 GROUP_WIDTH = 0.8

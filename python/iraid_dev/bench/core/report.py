@@ -20,7 +20,7 @@ from .cells import Cell
 from .row import PATTERNS, SYSTEMS, Row
 
 BESIDE_IRAID = ("md", "md-nobitmap", "md-ppl", "md-journal", "lvm", "plain", "ceiling")
-PAIRS = (*(("iraid", name) for name in BESIDE_IRAID), ("engine", "raw"))
+PAIRS = (*(("iraid", name) for name in BESIDE_IRAID), ("engine", "raw"), ("engine", "spdk"))
 NO_FIGURE = "-"
 
 
@@ -274,6 +274,8 @@ def head_lines(head: dict[str, Any]) -> Iterator[str]:
         f"`{head.get('command', 'unknown command')}`, {head.get('date', 'no date')}, commit "
         f"{head.get('commit') or 'unknown'}; {machine or 'unknown machine'}"
     )
+    if built := head.get("spdk"):
+        yield str(built)
     if lab := head.get("lab"):
         yield ", ".join(f"{name} {value}" for name, value in lab.items())
     if not head.get("ok", True):

@@ -24,6 +24,7 @@ SYSTEMS = {
     "ceiling": "a handler that completes at once and touches no data",
     "engine": "the engine driven directly, no kernel in between",
     "raw": "plain libiscsi sessions to as many targets",
+    "spdk": "SPDK's bdev_raid on bdev_iscsi, one polled core",
 }
 PATTERNS = ("write", "read", "randwrite", "randread")
 
