@@ -1400,6 +1400,19 @@ map_is_withheld(const struct sim *sim)
 
 /* of each member, one after the other, before and after who is missing is waited for */
 #define START_ANSWERS 20
+/* the writes among them, of a start that begins again because one is back */
+#define START_SUPERBLOCKS 8
+
+static uint64_t
+slowest_superblock_us(const struct sim *sim)
+{
+	uint64_t slowest_us = 0;
+
+	for (int m = 0; m < sim->slots; m++)
+		if (sim->slot_of[m] >= 0 && sim->members[m].superblock_us_max > slowest_us)
+			slowest_us = sim->members[m].superblock_us_max;
+	return slowest_us;
+}
 
 /* What a start has to do takes so long by itself: its members' answers, and the epochs that it
  * records on the gateway before and after the members have them.  None of that is done while it
@@ -1408,7 +1421,8 @@ map_is_withheld(const struct sim *sim)
 static uint64_t
 start_steps_us(const struct sim *sim)
 {
-	return START_ANSWERS * time_slowest_us(sim, sim->started_us) + sim->epochs_us;
+	return START_ANSWERS * time_slowest_us(sim, sim->started_us) +
+	       START_SUPERBLOCKS * slowest_superblock_us(sim) + sim->epochs_us;
 }
 
 /* Those that are missing could have gone on without all others (but one, whose place may have
