@@ -220,7 +220,8 @@ accept_lost(struct sim *sim, uint64_t *random)
 void
 admin_accept_wanted(struct sim *sim)
 {
-	if (strstr(sim->status.rebuild.reason, "accept") != NULL)
+	if (strstr(sim->status.rebuild.reason, "accept") != NULL ||
+	    strstr(sim->status.reason, "accept") != NULL)
 		accept_range(sim, 0, sim->sectors);
 }
 
