@@ -167,8 +167,8 @@ check_media(struct sim *sim)
 }
 
 /* Who goes because its cache may be lost goes for the sake of what the others have.  Parity makes
- * nothing of rows that another's cache took something of: its chunks there would be lost, with all
- * that flushes covered.
+ * nothing of rows that a cache took something of, another's or its own before: its chunks there
+ * would be lost, with all that flushes covered.
  */
 void
 check_eviction(struct sim *sim, const struct engine_event *event)
@@ -180,6 +180,6 @@ check_eviction(struct sim *sim, const struct engine_event *event)
 	    strstr(event->text, "may have lost what its cache held") == NULL)
 		return;
 	for (int i = 0; i < engine->slots; i++)
-		if (engine->members[i].in_sync && engine->members[i].lacking)
+		if ((engine->members[i].in_sync || i == event->slot) && engine->members[i].lacking)
 			sim_fail(sim, "%s, though what m%d lacks is not proven", event->text, i);
 }

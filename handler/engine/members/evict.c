@@ -284,6 +284,16 @@ evict_spares(const struct engine *engine, const struct member *member)
 	return geometry_bears(&engine->geometry, troubled);
 }
 
+/* Nor of rows that its own cache took something of before: these are not proven yet. */
+bool
+evict_makes_up_for_cache(const struct engine *engine, const struct member *member)
+{
+	if (engine_has_parity(engine) && lacks_what_was_lost(engine, member) &&
+	    !MUTANT(OWN_LOSS_MADE_UP_FOR))
+		return false;
+	return evict_spares(engine, member);
+}
+
 /* It answers, but can't stay.  What the others answered before says nothing of whether they can do
  * without it now.
  */

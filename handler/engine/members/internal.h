@@ -23,6 +23,8 @@ void evict_cut_off(struct member_io *mio);	  /* it did not */
 bool evict_in_grace(const struct member *member);
 /* The others suffice, answer, and lost nothing themselves: the volume can do without this one. */
 bool evict_spares(const struct engine *engine, const struct member *member);
+/* ... and the others have what its cache may have lost */
+bool evict_makes_up_for_cache(const struct engine *engine, const struct member *member);
 /* out until an administrator takes it back: member->reason says what for */
 void member_exclude(struct member *member);
 /* as evict_condemn(), and its reservation goes, too */

@@ -475,7 +475,7 @@ session_restored(struct member *member)
 	member->anothers = false;
 	settle_cache(member);
 	if (member->cache_lost && engine->geometry.redundancy > 0 && !MUTANT(CACHE_FORGOTTEN)) {
-		if (evict_spares(engine, member)) {
+		if (evict_makes_up_for_cache(engine, member)) {
 			/* What it had not flushed may be gone, and the others have it. */
 			member_note(member,
 				    "may have lost what its cache held: it has to catch up");
