@@ -1345,10 +1345,7 @@
 	  "a flush succeeds though another gateway may have acknowledged what it is about")	\
 	X(UNPROVEN_MADE_UP_FOR, "unproven-made-up-for", 6,					\
 	  "test_engine_losses: test_a_cache_is_not_made_up_for_by_rows_that_are_not_proven",		\
-	  "level 6 goes without a member for its cache, though what another's took along is not proven")	\
-	X(OWN_LOSS_MADE_UP_FOR, "own-loss-made-up-for", 5,					\
-	  "test_engine_losses: test_a_cache_is_not_made_up_for_while_its_own_loss_is_not_proven",	\
-	  "a member goes for its cache, though what that took along before is not proven")	\
+	  "a member goes for its cache, though what a crash or a cache has left is not proven")	\
 	X(CONDEMNED_AWAITED, "condemned-awaited", 5,						\
 	  "test_engine_losses: test_who_is_back_without_its_cache_is_not_waited_for",		\
 	  "I/O waits for a member that was away with others, and is back only to be evicted")	\

@@ -792,6 +792,18 @@ intent_leans(const struct intent *intent)
 	return false;
 }
 
+bool
+intent_is_unknowable(const struct intent *intent)
+{
+	if (intent->suspect_count == 0)
+		return false;
+	for (uint32_t i = 0; i < intent->regions; i++)
+		if ((intent->traits[i] & INTENT_SUSPECT) &&
+		    (!(intent->traits[i] & INTENT_FRESH) || intent->unsure[i] != NULL))
+			return true;
+	return false;
+}
+
 void
 intent_region_proven(struct intent *intent, uint32_t region)
 {

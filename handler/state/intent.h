@@ -244,6 +244,8 @@ void intent_region_defined(struct intent *intent, uint32_t region);
 /* is defined with what the target holds of it */
 void intent_region_leans(struct intent *intent, uint32_t region);
 bool intent_leans(const struct intent *intent); /* does any? */
+/* Of some row, a chunk that is missing could not be known: it was written to, and is not proven. */
+bool intent_is_unknowable(const struct intent *intent);
 /* All rows of a region are proven (or what can't be is recorded as lost): it is dirty still, until
  * cleaned, but no longer suspect.
  */

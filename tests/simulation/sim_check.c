@@ -167,19 +167,16 @@ check_media(struct sim *sim)
 }
 
 /* Who goes because its cache may be lost goes for the sake of what the others have.  Parity makes
- * nothing of rows that a cache took something of, another's or its own before: its chunks there
- * would be lost, with all that flushes covered.
+ * nothing of rows that a crash or a cache has left unproven: its chunks there would be lost, with all
+ * that flushes covered.
  */
 void
 check_eviction(struct sim *sim, const struct engine_event *event)
 {
 	const struct engine *engine = sim->engine;
 
-	if (!engine_has_parity(engine) || engine->intent.taken_count == 0 ||
-	    !engine->members[event->slot].condemned ||
-	    strstr(event->text, "may have lost what its cache held") == NULL)
-		return;
-	for (int i = 0; i < engine->slots; i++)
-		if ((engine->members[i].in_sync || i == event->slot) && engine->members[i].lacking)
-			sim_fail(sim, "%s, though what m%d lacks is not proven", event->text, i);
+	if (engine_has_parity(engine) && intent_is_unknowable(&engine->intent) &&
+	    engine->members[event->slot].condemned &&
+	    strstr(event->text, "may have lost what its cache held") != NULL)
+		sim_fail(sim, "%s, though rows are not proven", event->text);
 }

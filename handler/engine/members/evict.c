@@ -261,9 +261,6 @@ lacks_what_was_lost(const struct engine *engine, const struct member *member)
 	return member->lacking && may_be_lacking(engine);
 }
 
-/* Where another's cache took something along, the others' parity proves nothing, be it one chunk
- * or two: no chunk of those rows can be made.  Of copies, any other will do.
- */
 bool
 evict_spares(const struct engine *engine, const struct member *member)
 {
@@ -271,25 +268,23 @@ evict_spares(const struct engine *engine, const struct member *member)
 
 	for (int i = 0; i < engine->slots; i++) {
 		const struct member *other = &engine->members[i];
-		bool lacks;
 
-		if (other == member || other->backend == NULL || !other->in_sync)
-			continue;
-		lacks = lacks_what_was_lost(engine, other);
-		if (lacks && engine_has_parity(engine) && !MUTANT(UNPROVEN_MADE_UP_FOR))
-			return false;
-		if (lacks || !member_usable(other))
+		if (other != member && other->backend != NULL && other->in_sync &&
+		    (!member_usable(other) || lacks_what_was_lost(engine, other)))
 			troubled |= ROLE(other->role);
 	}
 	return geometry_bears(&engine->geometry, troubled);
 }
 
-/* Nor of rows that its own cache took something of before: these are not proven yet. */
+/* Of rows that a crash or a cache has left unproven, parity makes nothing, be it for one chunk or
+ * two: those of a member that goes would be lost, with all that flushes had covered.  Of copies, any
+ * other will do.
+ */
 bool
 evict_makes_up_for_cache(const struct engine *engine, const struct member *member)
 {
-	if (engine_has_parity(engine) && lacks_what_was_lost(engine, member) &&
-	    !MUTANT(OWN_LOSS_MADE_UP_FOR))
+	if (engine_has_parity(engine) && intent_is_unknowable(&engine->intent) &&
+	    !MUTANT(UNPROVEN_MADE_UP_FOR))
 		return false;
 	return evict_spares(engine, member);
 }
