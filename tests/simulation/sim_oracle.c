@@ -29,6 +29,9 @@
 /* Who was kept from a member tries it again, logs in, and reads what it is. */
 #define CONTEST_US (6ull * 1000000)
 
+/* Of all members, after a start: answers until what was in their caches is on their media. */
+#define START_FLUSHES 4
+
 /* --- arithmetic --- */
 
 uint32_t
@@ -480,27 +483,42 @@ taking_leaves_too_few(const struct sim *sim, int m)
 	return sim->taking_us != 0 && !geometry_bears(&sim->geometry, away);
 }
 
-/* Of rows that caches took along before, and nobody has proven since, no other makes up for what
- * one more loses.
+/* Of rows that a crash or caches have left unproven, and nobody has proven since, no other makes up
+ * for what a cache loses.  A volume that has just been assembled was not looked at yet.
  */
 static bool
 is_anything_unproven(const struct sim *sim)
 {
-	for (uint64_t row = 0; row < sim->rows && sim->status.regions_suspect > 0; row++)
+	struct engine_status now;
+
+	engine_status(sim->engine, &now);
+	for (uint64_t row = 0; row < sim->rows && now.regions_suspect > 0; row++)
 		if (sim->unsure[row] && sim->touched[row])
 			return true;
 	return false;
 }
 
-/* A member returned that may have lost its cache, and others were silent too: nobody can make up
- * for it.
+/* One that has no cache any more may have had one under the gateway before, until it was flushed for
+ * the first time.
+ */
+static bool
+may_have_had_cache(const struct sim *sim, int m)
+{
+	const uint64_t flushing_us = START_FLUSHES * time_slowest_us(sim, sim->assembled_us);
+
+	return sim->members[m].had_cache || !sim->running_seen ||
+	       sim->schedule.now_us - sim->assembled_us <= flushing_us;
+}
+
+/* A member returned that may have lost its cache, and nobody can make up for it: others were silent,
+ * too, or rows are unproven.
  */
 void
 oracle_session_restored(struct sim *sim, int m)
 {
 	const bool excess = sim->schedule.now_us <= sim->excess_until_us;
 
-	if (!sim->members[m].had_cache ||
+	if (!may_have_had_cache(sim, m) ||
 	    (!excess && !taking_leaves_too_few(sim, m) && !is_anything_unproven(sim)))
 		return;
 	sim->cache_losses += !excess; /* a flush has to say so */
@@ -1502,6 +1520,9 @@ error_is_fair(struct sim *sim, const struct sim_request *request, int result)
 	const bool excess = request->submit_us <= sim->excess_until_us;
 	/* A write with FUA is not told what a cache took along: it writes its own data again. */
 	const bool told = request->request.op == REQUEST_FLUSH;
+	/* It would come over writes that passed it, and may be lost themselves. */
+	const bool overtaken = request->request.op == REQUEST_ZERO && sim->caches_gone_us != 0 &&
+			       sim->caches_gone_us >= request->submit_us;
 
 	sim_look(sim);
 	switch (-result) {
@@ -1516,7 +1537,7 @@ error_is_fair(struct sim *sim, const struct sim_request *request, int result)
 	case EIO:
 		return (told && (sim->cache_losses > sim->cache_losses_told ||
 				 request->submit_us <= sim->told_us)) ||
-		       excess || refusal_is_fair(sim, request) || request->saw_loss ||
+		       excess || overtaken || refusal_is_fair(sim, request) || request->saw_loss ||
 		       loss_is_fair(sim, request);
 	case ENOMEDIUM:
 		return !sim->running_seen &&

@@ -135,8 +135,10 @@ sim_look(struct sim *sim)
 	former_sees_running(sim);
 	admin_size_seen(sim);
 	see_members(sim);
-	if (!assembled)
+	if (!assembled) {
+		sim->assembled_us = sim->schedule.now_us;
 		oracle_assembled(sim);
+	}
 	clone_look(sim);
 	raw_look(sim);
 	oracle_look_at_damage(sim);

@@ -16,7 +16,8 @@
  * range has to be repeated: it came behind the zeros, so nothing of them is to be seen there, and
  * what it lost it lost as any other write.  Where nobody can say what stands there, it is not
  * spared, and the range fails instead: if one of those writes failed, or may have been lost with a
- * cache (only after more members fell silent than the level bears), or if there are too many.
+ * cache (only after more members fell silent than the level bears, or while rows are not proven), or
+ * if there are too many.
  *
  * The write of a compare and write need not be waited for: its rows are held until all of it has
  * ended.
