@@ -1346,6 +1346,9 @@
 	X(UNPROVEN_MADE_UP_FOR, "unproven-made-up-for", 6,					\
 	  "test_engine_losses: test_a_cache_is_not_made_up_for_by_rows_that_are_not_proven",		\
 	  "a member goes for its cache, though what a crash or a cache has left is not proven")	\
+	X(UNFLUSHED_KEPT, "unflushed-kept", 12,								\
+	  "test_engine_losses: test_a_device_that_was_sent_no_flushes_goes_though_rows_are_not_proven",	\
+	  "a device that was sent no flushes, and lost writes, stays as rows are not proven")	\
 	X(CONDEMNED_AWAITED, "condemned-awaited", 5,						\
 	  "test_engine_losses: test_who_is_back_without_its_cache_is_not_waited_for",		\
 	  "I/O waits for a member that was away with others, and is back only to be evicted")	\

@@ -278,12 +278,15 @@ evict_spares(const struct engine *engine, const struct member *member)
 
 /* Of rows that a crash or a cache has left unproven, parity makes nothing, be it for one chunk or
  * two: those of a member that goes would be lost, with all that flushes had covered.  Of copies, any
- * other will do.
+ * other will do.  A member that was sent no flushes goes all the same: what it lacks of proven rows
+ * nobody would know.
  */
 bool
 evict_makes_up_for_cache(const struct engine *engine, const struct member *member)
 {
-	if (engine_has_parity(engine) && intent_is_unknowable(&engine->intent) &&
+	const bool flushed = !member->flushes_void || MUTANT(UNFLUSHED_KEPT);
+
+	if (engine_has_parity(engine) && flushed && intent_is_unknowable(&engine->intent) &&
 	    !MUTANT(UNPROVEN_MADE_UP_FOR))
 		return false;
 	return evict_spares(engine, member);
