@@ -1349,6 +1349,9 @@
 	X(UNFLUSHED_KEPT, "unflushed-kept", 12,								\
 	  "test_engine_losses: test_a_device_that_was_sent_no_flushes_goes_though_rows_are_not_proven",	\
 	  "a device that was sent no flushes, and lost writes, stays as rows are not proven")	\
+	X(PROVEN_UNKNOWABLE, "proven-unknowable", 5,							\
+	  "test_engine_losses: test_a_cache_is_made_up_for_when_failed_rows_were_written_again",	\
+	  "a flush fails for rows that were proven since, in a region that is not")			\
 	X(CONDEMNED_AWAITED, "condemned-awaited", 5,						\
 	  "test_engine_losses: test_who_is_back_without_its_cache_is_not_waited_for",		\
 	  "I/O waits for a member that was away with others, and is back only to be evicted")	\

@@ -792,6 +792,17 @@ intent_leans(const struct intent *intent)
 	return false;
 }
 
+static bool
+has_unknowable_row(const struct intent *intent, uint32_t region)
+{
+	const uint64_t first = (uint64_t)region * intent->region_rows;
+
+	for (uint64_t row = first; row < first + intent->region_rows && row < intent->rows; row++)
+		if (intent_row_suspect(intent, row) && !intent_row_fresh(intent, row))
+			return true;
+	return false;
+}
+
 bool
 intent_is_unknowable(const struct intent *intent)
 {
@@ -799,7 +810,8 @@ intent_is_unknowable(const struct intent *intent)
 		return false;
 	for (uint32_t i = 0; i < intent->regions; i++)
 		if ((intent->traits[i] & INTENT_SUSPECT) &&
-		    (!(intent->traits[i] & INTENT_FRESH) || intent->unsure[i] != NULL))
+		    (!(intent->traits[i] & INTENT_FRESH) || intent->unsure[i] != NULL) &&
+		    (MUTANT(PROVEN_UNKNOWABLE) || has_unknowable_row(intent, i)))
 			return true;
 	return false;
 }

@@ -1120,6 +1120,64 @@ test_a_device_that_was_sent_no_flushes_goes_though_rows_are_not_proven(void **st
 	assert_true(lost > 0);
 }
 
+/* Members fell silent while a row of a first resync's region was written, and it failed.  It was
+ * written again since, which proves it.  Then nothing is unproven but what nobody wrote: a cache is
+ * made up for, and no flush fails.
+ */
+static void
+test_a_cache_is_made_up_for_when_failed_rows_were_written_again(void **state)
+{
+	(void)state;
+	for (uint64_t seed = 1720; seed < 1726; seed++) {
+		const int level = 5 + (int)(seed % 2), silent = level - 3;
+		struct rig rig;
+
+		rig_init(&rig, level, level, 16384, LOAD_BYTES, seed);
+		rig.options.grace_ms = 1000;
+		rig.options.queue_limit_ms = 2000;
+		rig.options.give_up_ms = 60000; /* nobody goes meanwhile */
+		set_caches(&rig, true);
+		for (int m = 0; m < silent; m++)
+			rig.members[m].disk.write_cache = false;
+		rig_start_active(&rig);
+		engine_set_rates(rig.engine, 1, 1);
+		rig_submit(&rig, REQUEST_WRITE, 0, 128, false); /* its region is marked */
+		rig_drain(&rig);
+		rig.errors_allowed = true;
+		for (int m = 0; m < silent; m++)
+			set_pace(&rig, m, 1000000);
+		rig_submit(&rig, REQUEST_WRITE, 0, 128, false);
+		rig_steps(&rig, 10);
+		for (int m = 0; m < silent; m++)
+			fake_member_cut(&rig.members[m], false);
+		rig_drain(&rig);
+		assert_int_equal(rig.failed, 1);
+		speed_up(&rig);
+		for (int m = 0; m < silent; m++)
+			rig.members[m].reachable = true;
+		for (int m = 0; m < silent; m++)
+			wait_for_link(&rig, m, LINK_OPEN);
+		rig.errors_allowed = false;
+		rig_submit(&rig, REQUEST_WRITE, 0, 128, false);
+		rig_drain(&rig);
+		rig_submit(&rig, REQUEST_FLUSH, 0, 0, false);
+		rig_drain(&rig);
+		rig_submit(&rig, REQUEST_WRITE, 6720, 96, false);
+		rig_drain(&rig);
+		assert_false(all_proven(&rig));
+		fake_member_power_loss(&rig.members[3], true);
+		rig_steps(&rig, 300);
+		rig_submit(&rig, REQUEST_FLUSH, 0, 0, false);
+		rig_drain(&rig);
+		engine_set_rates(rig.engine, 1 << 26, 1 << 30);
+		wait_until(&rig, all_in_sync);
+		assert_int_equal(rig_status(&rig).lost_bytes, 0);
+		rig_verify(&rig);
+		rig_stop(&rig);
+		rig_free(&rig);
+	}
+}
+
 int
 main(void)
 {
@@ -1147,6 +1205,7 @@ main(void)
 		cmocka_unit_test(test_a_cache_is_not_made_up_for_while_its_own_loss_is_not_proven),
 		cmocka_unit_test(test_a_cache_is_not_made_up_for_while_a_crash_is_not_proven),
 		cmocka_unit_test(test_who_is_back_without_its_cache_is_not_waited_for),
+		cmocka_unit_test(test_a_cache_is_made_up_for_when_failed_rows_were_written_again),
 		cmocka_unit_test(
 			test_a_device_that_was_sent_no_flushes_goes_though_rows_are_not_proven),
 	};
