@@ -1258,6 +1258,9 @@
 	  "a take-over counts members from which the gateway before is not proven gone")	\
 	X(LEASE_UNAWAITED, "lease-unawaited", 8, "level 5",					\
 	  "a take-over acknowledges while the gateway before may still answer by what it heard last")	\
+	X(RESTORED_UNAWAITED, "restored-unawaited", 6,						\
+	  "test_engine_lease: test_a_member_that_is_back_in_a_take_over_may_have_been_the_former_ones",	\
+	  "a take-over does not wait for what the gateway before heard of a member that it was away from") \
 	X(ZOMBIE_READS_SERVED, "zombie-reads-served", 8, "level 5",				\
 	  "a read is answered though another gateway may have the volume")			\
 	X(LEASE_BY_OLD_CLOCK, "lease-by-old-clock", 8,					\

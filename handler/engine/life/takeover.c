@@ -261,17 +261,31 @@ await_lease(struct engine *engine, bool taken)
 		taken && !MUTANT(LEASE_UNAWAITED) ? engine_clock_ms(engine) + LEASE_AWAITED_MS : 0;
 }
 
+/* A target that is started anew has forgotten its reservation.  While this gateway was away from it,
+ * the one before may have had it again, and heard that it is its own, for nothing was written to it.
+ */
+static uint64_t
+lease_ends_ms(const struct engine *engine)
+{
+	const uint64_t taken_ms = engine->assembly->lease_ends_ms,
+		       again_ms = engine->places->restored_ms + LEASE_AWAITED_MS;
+
+	return taken_ms != 0 && again_ms > taken_ms && !MUTANT(RESTORED_UNAWAITED) ? again_ms
+										   : taken_ms;
+}
+
 bool
 takeover_lease_is_over(struct engine *engine)
 {
-	return engine->assembly->lease_ends_ms == 0 ||
-	       engine_clock_ms(engine) >= engine->assembly->lease_ends_ms;
+	const uint64_t ends_ms = lease_ends_ms(engine);
+
+	return ends_ms == 0 || engine_clock_ms(engine) >= ends_ms;
 }
 
 uint64_t
 takeover_deadline(const struct engine *engine)
 {
-	const uint64_t ends_ms = engine->assembly->lease_ends_ms;
+	const uint64_t ends_ms = lease_ends_ms(engine);
 
 	return ends_ms > engine->now_ms && (engine->phase == PHASE_WRITE_SUPERBLOCKS ||
 					    engine->phase == PHASE_REPLAY)

@@ -61,6 +61,7 @@ struct places {
 	uint64_t predecessor_key;
 	/* a member that this start chose was written by another gateway since */
 	bool another_met;
+	uint64_t restored_ms; /* when a session was last restored, by engine_clock_ms() */
 	/* too few answer for a take-over to succeed: none is taken from another gateway */
 	bool waits_to_take;
 };

@@ -473,6 +473,7 @@ session_restored(struct member *member)
 	}
 	member->went_back = false;
 	member->anothers = false;
+	engine->places->restored_ms = engine_clock_ms(engine);
 	settle_cache(member);
 	if (member->cache_lost && engine->geometry.redundancy > 0 && !MUTANT(CACHE_FORGOTTEN)) {
 		if (evict_makes_up_for_cache(engine, member)) {

@@ -83,6 +83,37 @@ test_a_read_waits_for_members_that_can_say_whose_the_volume_is(void **state)
 	finish(&rig);
 }
 
+/* A target is started anew while the superblocks are written, and forgets its reservation: the former
+ * gateway may have had it in between, and answers by what it heard then.
+ */
+static void
+test_a_member_that_is_back_in_a_take_over_may_have_been_the_former_ones(void **state)
+{
+	struct rig rig;
+	uint64_t restored_ms;
+
+	(void)state;
+	start(&rig, 5, 3, 38);
+	crash(&rig);
+	rig.options.grace_ms = 1000;
+	take_over(&rig, 7);
+	while (rig.members[0].holder != 2 || rig.members[1].holder != 2 ||
+	       rig.members[2].holder != 2 || rig.engine->phase < PHASE_WRITE_SUPERBLOCKS)
+		rig_step(&rig);
+	wait_ms(&rig, 30);
+	rig.members[1].holder = 0;
+	fake_member_cut(&rig.members[1], true);
+	while (rig.engine->members[1].checked)
+		rig_step(&rig);
+	while (!rig.engine->members[1].checked)
+		rig_step(&rig);
+	assert_int_equal(rig.engine->phase, PHASE_WRITE_SUPERBLOCKS);
+	restored_ms = rig.now_ms;
+	assert_true(rig_wait(&rig, VOLUME_ACTIVE, 20000));
+	assert_true(rig.now_ms - restored_ms >= LEASE_AWAITED_MS);
+	finish(&rig);
+}
+
 /* Those that say that the first place is taken. */
 static enum tap_verdict
 hold_taking(struct tap *tap, const struct backend_io *io)
@@ -288,6 +319,8 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(
 			test_a_read_is_not_answered_by_a_member_that_another_gateway_did_not_reach),
+		cmocka_unit_test(
+			test_a_member_that_is_back_in_a_take_over_may_have_been_the_former_ones),
 		cmocka_unit_test(test_a_read_waits_for_members_that_can_say_whose_the_volume_is),
 		cmocka_unit_test(test_a_read_beside_a_place_that_changes_hands_counts_that_place),
 		cmocka_unit_test(test_a_flush_waits_for_members_that_can_say_whose_the_volume_is),
