@@ -483,8 +483,9 @@ taking_leaves_too_few(const struct sim *sim, int m)
 	return sim->taking_us != 0 && !geometry_bears(&sim->geometry, away);
 }
 
-/* Of rows that a crash or caches have left unproven, and nobody has proven since, no other makes up
- * for what a cache loses.  A volume that has just been assembled was not looked at yet.
+/* Of rows that a crash or caches have left unproven, or that were written before a first resync has
+ * been there, no other makes up for what a cache loses.  A volume that has just been assembled was
+ * not looked at yet.
  */
 static bool
 is_anything_unproven(const struct sim *sim)
@@ -493,7 +494,7 @@ is_anything_unproven(const struct sim *sim)
 
 	engine_status(sim->engine, &now);
 	for (uint64_t row = 0; row < sim->rows && now.regions_suspect > 0; row++)
-		if (sim->unsure[row] && sim->touched[row])
+		if ((sim->unsure[row] || sim->unproven[row]) && sim->touched[row])
 			return true;
 	return false;
 }
@@ -1483,11 +1484,13 @@ is_contested(const struct sim *sim)
 	       sim->schedule.now_us - sim->contested_us <= CONTEST_US;
 }
 
-/* What joined a write of its row ends with it, once it has been written. */
+/* What joined a write of its row ends with it, once it has been written; and what waits for one that
+ * was ended in its time may wait for what that does yet.
+ */
 static bool
 joined_late(const struct sim *sim, const struct sim_request *request)
 {
-	return is_write(request) && request->count > 0 && sim->late.at_us == request->done_us &&
+	return is_write(request) && request->count > 0 && sim->late.at_us >= request->submit_us &&
 	       sim_sector_row(sim, request->sector) <= sim->late.last_row &&
 	       sim_sector_row(sim, request->sector + request->count - 1) >= sim->late.first_row;
 }
