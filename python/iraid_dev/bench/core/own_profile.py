@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from typing import Any
 from . import report, row
 from . import run as runs
 from .cells import ValueFault
+from .plan import duration_text
 from .row import Row, RowError
 
 
@@ -102,6 +104,14 @@ class OwnRun(runs.Run):
     def __init__(self, profile: OwnProfile, given: argparse.Namespace, words: list[str]):
         super().__init__(given, words, runs.begin())
         self.profile = profile
+
+    def measure(self, module: str, kernel: str, disk_bytes: int, seconds: float, plan: str) -> None:
+        """By a module in the lab, which gets the plan, JSON.  seconds: the estimate."""
+        self.head |= {"profile": self.profile.name, "plan": json.loads(plan)}
+        self.progress.line(f"about {duration_text(seconds)} to measure, on a quiet machine")
+        self.prepare()
+        seconds_max = runs.LAB_SECONDS_SPARE + runs.LAB_TIMES * seconds
+        self.in_lab(module, kernel, runs.memory_mib(disk_bytes), seconds_max, {"plan.json": plan})
 
     def summary(self) -> str:
         return self.profile.tables(self.rows)

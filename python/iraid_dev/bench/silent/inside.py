@@ -75,8 +75,8 @@ class SilentBench:
             f"--runtime={seconds:g}s",
             f"--iodepth={DEPTH}",
             f"--rate_iops={IOPS}",
+            "--continue_on_error=all",
         ]
-        words += ["--continue_on_error=all"]
         jobs = [(system.disk, [f"--rw={cell.pattern}", f"--bs={cell.block_bytes}"]) for cell in JOBS]
         with ThreadPoolExecutor(1) as pool:
             loading = pool.submit(load.fio, jobs, words, seconds + self.settings.seconds)

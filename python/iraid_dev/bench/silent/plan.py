@@ -14,7 +14,7 @@ from iraid_dev.bench.core.cells import KIB, Cell, Shape, ValueFault
 
 SHAPE = Shape(5, 4)
 SILENT = 2  # the target
-IMPATIENT = {  # what open-iscsi's README advises below multipath, in short
+IMPATIENT = {  # our choice: open-iscsi's README advises shorter ones below multipath, too
     "node.session.timeo.replacement_timeout": "5",
     "node.conn[0].timeo.noop_out_interval": "2",
     "node.conn[0].timeo.noop_out_timeout": "2",

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import json
 
-from iraid_dev.bench.core import plan
 from iraid_dev.bench.core import run as runs
 from iraid_dev.bench.core.cells import ValueFault
 from iraid_dev.bench.core.own_profile import OwnProfile, OwnRun
@@ -44,17 +42,8 @@ def parse(words: list[str]) -> tuple[argparse.Namespace, Settings]:
 
 
 def _measure(run: OwnRun, settings: Settings) -> None:
-    run.head |= {"profile": "silent", "plan": json.loads(settings.to_json())}
     seconds = silent_plan.estimate_seconds(settings)
-    run.progress.line(f"about {plan.duration_text(seconds)} to measure, on a quiet machine")
-    run.prepare()
-    run.in_lab(
-        MODULE,
-        settings.kernel,
-        runs.memory_mib(settings.disk_bytes()),
-        runs.LAB_SECONDS_SPARE + runs.LAB_TIMES * seconds,
-        {"plan.json": settings.to_json()},
-    )
+    run.measure(MODULE, settings.kernel, settings.disk_bytes(), seconds, settings.to_json())
 
 
 def main(words: list[str]) -> int:
