@@ -862,8 +862,8 @@ recover(struct sim *sim)
 		 sim->status.rebuild.reason);
 }
 
-/* One that was wiped, or was exchanged, proves nothing of the gateway before.  That is dead, so it is
- * done as the refusal says.
+/* One that was wiped, or was exchanged, proves nothing: neither of the gateway before, nor, where this
+ * one has lost its record, that no other runs the volume.  None does, so it is done as the refusal says.
  */
 static void
 force_unproven(struct sim *sim)
@@ -871,7 +871,8 @@ force_unproven(struct sim *sim)
 	if (sim_wait(sim, is_up, PATIENCE_US))
 		return;
 	engine_status(sim->engine, &sim->status);
-	if (strstr(sim->status.reason, "is gone for certain from") == NULL)
+	if (strstr(sim->status.reason, "is gone for certain from") == NULL &&
+	    strstr(sim->status.reason, "or lost its record of that") == NULL)
 		return;
 	sim_stop(sim);
 	sim->engine_options.force_ms = UINT32_MAX;
