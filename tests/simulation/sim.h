@@ -4,7 +4,8 @@
  *	sim_load.c	requests and their memory		sim_fault.c	what goes wrong, and heals
  *	sim_admin.c	spares, replacement, scrub, ...		sim_format.c	shapes and media at the beginning
  *	sim_oracle.c	what a read may return			sim_check.c	what the media must hold
- *	sim_ability.c	what only some lives have		sim_time.c	how long requests take; faults that stay
+ *	sim_fair.c	for what reason one may fail		sim_time.c	how long requests take; faults that stay
+ *	sim_ability.c	what only some lives have
  *	sim_gateway.c	a gateway that is not alone	sim_clone.c	a member that is there twice
  *	sim_former.c	a gateway that was taken for dead, and lives
  *	sim_where.c	which states and faults have met; lives that look for rare pairs
@@ -756,8 +757,6 @@ const char *sim_op_name(enum request_op op);
 void oracle_judge(struct sim *sim, struct sim_request *request, int result);
 /* before the engine goes on, which may let what it lists now count as data */
 void oracle_accepting(struct sim *sim);
-/* Before the engine goes on: remember what requests under way may fail for. */
-void oracle_look_at_losses(struct sim *sim);
 void oracle_mended(struct sim *sim, uint64_t row, bool by_former);
 /* submit_us: since when the bytes may have been read. */
 void oracle_sector(struct sim *sim, uint64_t sector, const uint8_t *bytes, uint32_t floor,
@@ -766,6 +765,25 @@ uint32_t sim_region(const struct sim *sim, uint64_t row);
 uint64_t sim_sector_row(const struct sim *sim, uint64_t sector);
 /* The row of a role's chunk at this offset of its data area. */
 uint64_t sim_row_at(const struct sim *sim, int role, uint64_t offset_bytes);
+/* its first sector */
+uint64_t sim_row_begin(const struct sim *sim, uint64_t row);
+bool sim_has_parity(const struct sim *sim);
+bool sim_is_write(const struct sim_request *request);
+/* The row's share of these roles is more than it can do without. */
+bool sim_too_many(const struct sim *sim, uint64_t row, uint32_t roles);
+/* Its P and Q may be worth nothing. */
+bool sim_is_unproven(const struct sim *sim, uint64_t row);
+/* Members on which something of these columns of the row can't be read now. */
+uint32_t
+oracle_damaged_at(const struct sim *sim, uint64_t row, uint64_t column, uint64_t length_bytes);
+/* What can't be read is more than the row can do without. */
+bool oracle_damage_is_excessive(const struct sim *sim, uint64_t row);
+
+/* sim_fair.c */
+/* Before the engine goes on: remember what requests under way may fail for. */
+void fair_look(struct sim *sim);
+/* It failed with this error: the life ends if there was no reason. */
+void fair_judge(struct sim *sim, const struct sim_request *request, int result);
 
 /* sim_time.c */
 /* for how long the gateway has stood still, in all */

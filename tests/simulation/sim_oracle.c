@@ -26,9 +26,6 @@
 /* A small write comes to its row within a second, and what that takes. */
 #define HELD_US (3ull * 1000000)
 
-/* Who was kept from a member tries it again, logs in, and reads what it is. */
-#define CONTEST_US (6ull * 1000000)
-
 /* Of all members, after a start: answers until what was in their caches is on their media. */
 #define START_FLUSHES 4
 
@@ -52,15 +49,15 @@ sim_sector_row(const struct sim *sim, uint64_t sector)
 	return sector * PATTERN_SECTOR / geometry_row_bytes(&sim->geometry);
 }
 
-static bool
-has_parity(const struct sim *sim)
+bool
+sim_has_parity(const struct sim *sim)
 {
 	return sim->level == 5 || sim->level == 6;
 }
 
 /* The row's share of these roles is more than it can do without. */
-static bool
-too_many(const struct sim *sim, uint64_t row, uint32_t roles)
+bool
+sim_too_many(const struct sim *sim, uint64_t row, uint32_t roles)
 {
 	return __builtin_popcount(geometry_positions(&sim->geometry, row, roles)) >
 	       sim->geometry.redundancy;
@@ -74,7 +71,7 @@ data_chunk(const struct sim *sim, uint64_t row, int role)
 
 	if (position < sim->geometry.data_chunks)
 		return position;
-	return has_parity(sim) ? -1 : 0;
+	return sim_has_parity(sim) ? -1 : 0;
 }
 
 uint64_t
@@ -85,8 +82,8 @@ sim_row_at(const struct sim *sim, int role, uint64_t offset_bytes)
 	return sim->level == 10 ? (chunk * (uint64_t)sim->count + (uint64_t)role) / 2 : chunk;
 }
 
-static uint64_t
-row_begin(const struct sim *sim, uint64_t row)
+uint64_t
+sim_row_begin(const struct sim *sim, uint64_t row)
 {
 	return row * geometry_row_bytes(&sim->geometry) / PATTERN_SECTOR;
 }
@@ -100,17 +97,17 @@ sim_op_name(enum request_op op)
 	return names[op];
 }
 
-static bool
-is_write(const struct sim_request *request)
+bool
+sim_is_write(const struct sim_request *request)
 {
 	return request->request.op != REQUEST_READ && request->request.op != REQUEST_FLUSH;
 }
 
 /* Its P and Q may be worth nothing. */
-static bool
-is_unproven(const struct sim *sim, uint64_t row)
+bool
+sim_is_unproven(const struct sim *sim, uint64_t row)
 {
-	return has_parity(sim) && (sim->unsure[row] || sim->open[row] || sim->unproven[row]);
+	return sim_has_parity(sim) && (sim->unsure[row] || sim->open[row] || sim->unproven[row]);
 }
 
 /* --- permissions --- */
@@ -120,7 +117,7 @@ allow_loss(struct sim *sim, uint64_t row, int role)
 {
 	const uint32_t chunk_sectors = sim->chunk_bytes / PATTERN_SECTOR;
 	int chunk = data_chunk(sim, row, role);
-	uint64_t first = row_begin(sim, row) + (uint64_t)chunk * chunk_sectors;
+	uint64_t first = sim_row_begin(sim, row) + (uint64_t)chunk * chunk_sectors;
 
 	for (uint64_t i = 0; chunk >= 0 && i < chunk_sectors; i++)
 		sim->traits[first + i] |= MAY_BE_LOST;
@@ -174,7 +171,7 @@ revert(struct sim *sim, uint64_t sector)
 static void
 revert_dropped(struct sim *sim, uint64_t row)
 {
-	for (uint64_t i = row_begin(sim, row); i < row_begin(sim, row + 1); i++) {
+	for (uint64_t i = sim_row_begin(sim, row); i < sim_row_begin(sim, row + 1); i++) {
 		if (!(sim->traits[i] & CACHE_DROPPED))
 			continue;
 		revert(sim, i);
@@ -187,20 +184,20 @@ static void
 judge_row(struct sim *sim, uint64_t row)
 {
 	const bool unsure = sim->unsure[row];
-	const bool unproven = is_unproven(sim, row);
+	const bool unproven = sim_is_unproven(sim, row);
 	const uint32_t out = sim->out_roles | sim->wiped_roles;
 
 	if (sim->dropped_roles[row] != 0 &&
-	    (unsure || too_many(sim, row, sim->dropped_roles[row] | out))) {
+	    (unsure || sim_too_many(sim, row, sim->dropped_roles[row] | out))) {
 		revert_dropped(sim, row);
-		if (__builtin_popcount(out) > 0 && has_parity(sim))
+		if (__builtin_popcount(out) > 0 && sim_has_parity(sim))
 			allow_row_loss(sim, row);
 	}
 	if (sim->damaged_roles[row] != 0 &&
 	    (unproven ||
-	     too_many(sim, row, sim->damaged_roles[row] | sim->dropped_roles[row] | out)))
+	     sim_too_many(sim, row, sim->damaged_roles[row] | sim->dropped_roles[row] | out)))
 		allow_row_loss(sim, row);
-	if (unsure && has_parity(sim))
+	if (unsure && sim_has_parity(sim))
 		for (int role = 0; role < sim->count; role++)
 			if ((out >> role) & 1)
 				allow_loss(sim, row, role);
@@ -437,7 +434,7 @@ oracle_stopped(struct sim *sim)
 	for (uint64_t row = 0; row < sim->rows; row++)
 		sim->touched[row] &= sim->unproven[row];
 	for (uint32_t region = 0; region < regions(sim); region++)
-		if (region_is_open(sim, region) && has_parity(sim) && recorded != 0 &&
+		if (region_is_open(sim, region) && sim_has_parity(sim) && recorded != 0 &&
 		    recorded == sim->out_roles)
 			open_region(sim, region);
 		else if (region_is_open(sim, region))
@@ -458,8 +455,8 @@ oracle_grown(struct sim *sim, uint64_t rows_before)
 			make_unsure(sim, row);
 			continue;
 		}
-		sim->raw[row] = has_parity(sim);
-		sim->unproven[row] = has_parity(sim);
+		sim->raw[row] = sim_has_parity(sim);
+		sim->unproven[row] = sim_has_parity(sim);
 		judge_row(sim, row);
 	}
 }
@@ -574,7 +571,7 @@ forget_held(const struct sim *sim, struct forced_start *start)
 		return;
 	for (uint64_t row = 0; row < sim->rows; row++)
 		if (sim->written_us[row] + HELD_US >= sim->schedule.now_us)
-			memset(start->floor + row_begin(sim, row), 0,
+			memset(start->floor + sim_row_begin(sim, row), 0,
 			       row_sectors * sizeof(*start->floor));
 }
 
@@ -613,7 +610,7 @@ go_back(struct sim *sim, const struct forced_start *start, uint64_t row, uint32_
 
 	for (int role = 0; role < sim->count; role++) {
 		const int chunk = (roles >> role) & 1 ? data_chunk(sim, row, role) : -1;
-		const uint64_t first = row_begin(sim, row) + (uint64_t)chunk * chunk_sectors;
+		const uint64_t first = sim_row_begin(sim, row) + (uint64_t)chunk * chunk_sectors;
 
 		for (uint64_t i = first; chunk >= 0 && i < first + chunk_sectors; i++) {
 			sim->traits[i] |= start->traits[i] & (MAY_BE_LOST | MAY_BE_ANYTHING);
@@ -683,7 +680,7 @@ oracle_sector_dropped(void *owner, struct fake_member *member, uint64_t offset_b
 	sim->dropped_roles[row] |= 1u << role;
 	sim->dropped_us[row] = sim->schedule.now_us;
 	chunk = data_chunk(sim, row, role);
-	sector = row_begin(sim, row) +
+	sector = sim_row_begin(sim, row) +
 		 ((uint64_t)chunk * sim->chunk_bytes + column) / PATTERN_SECTOR;
 	if (chunk >= 0)
 		sim->traits[sector] |= CACHE_DROPPED;
@@ -741,8 +738,8 @@ oracle_quiescent(struct sim *sim)
 }
 
 /* Members on which something of these columns of the row can't be read now. */
-static uint32_t
-damaged_at(const struct sim *sim, uint64_t row, uint64_t column, uint64_t length_bytes)
+uint32_t
+oracle_damaged_at(const struct sim *sim, uint64_t row, uint64_t column, uint64_t length_bytes)
 {
 	uint32_t roles = 0;
 
@@ -761,16 +758,17 @@ damaged_at(const struct sim *sim, uint64_t row, uint64_t column, uint64_t length
 static uint32_t
 row_damage(const struct sim *sim, uint64_t row)
 {
-	return damaged_at(sim, row, 0, sim->chunk_bytes);
+	return oracle_damaged_at(sim, row, 0, sim->chunk_bytes);
 }
 
-static bool
-damage_is_excessive(const struct sim *sim, uint64_t row)
+bool
+oracle_damage_is_excessive(const struct sim *sim, uint64_t row)
 {
 	uint32_t damaged = row_damage(sim, row);
 
-	return damaged != 0 && (is_unproven(sim, row) ||
-				too_many(sim, row, damaged | sim->out_roles | sim->wiped_roles));
+	return damaged != 0 &&
+	       (sim_is_unproven(sim, row) ||
+		sim_too_many(sim, row, damaged | sim->out_roles | sim->wiped_roles));
 }
 
 /* --- results --- */
@@ -989,9 +987,9 @@ acknowledge(struct sim *sim, const struct sim_request *request)
 
 		if (row == UINT64_MAX || i == row_ends) {
 			row = sim_sector_row(sim, i);
-			row_ends = row_begin(sim, row + 1);
+			row_ends = sim_row_begin(sim, row + 1);
 			/* Before the damage a long one may have been through with this row. */
-			losable = damage_is_excessive(sim, row) ||
+			losable = oracle_damage_is_excessive(sim, row) ||
 				  request->submit_us <= sim->damaged_us[row] ||
 				  ended_before_doubt(sim, request, row);
 		}
@@ -1048,7 +1046,7 @@ static bool
 row_is_written(const struct sim *sim, uint64_t row)
 {
 	for (const struct sim_request *other = sim->active; other != NULL; other = other->next)
-		if (is_write(other) && row >= sim_sector_row(sim, other->sector) &&
+		if (sim_is_write(other) && row >= sim_sector_row(sim, other->sector) &&
 		    row <= sim_sector_row(sim, other->sector + other->count - 1))
 			return true;
 	return false;
@@ -1114,131 +1112,6 @@ flushed(struct sim *sim, const struct sim_request *request)
 	told_of_losses(sim, request);
 }
 
-/* Of a write under way some piece, or some member's part, may have failed already, and left its
- * rows unsure.
- */
-static bool
-write_may_have_failed(const struct sim *sim, uint64_t begin, uint64_t end)
-{
-	const bool rows = sim_can(sim, ABILITY_ROWS_JUDGED);
-	uint64_t first = sim_sector_row(sim, begin);
-	uint64_t last = sim_sector_row(sim, end - 1);
-
-	if (!rows) {
-		first -= first % sim->region_rows;
-		last += sim->region_rows - 1 - last % sim->region_rows;
-	}
-	for (const struct sim_request *other = sim->active; other != NULL; other = other->next)
-		if (is_write(other) && other->submit_us <= sim->excess_until_us &&
-		    sim_sector_row(sim, other->sector) <= last &&
-		    sim_sector_row(sim, other->sector + other->count - 1) >= first)
-			return true;
-	return false;
-}
-
-/* May some sector of the request be lost? A write is refused for its rows' sake too: what it needs
- * to read of them.
- */
-static bool
-loss_is_fair(const struct sim *sim, const struct sim_request *request)
-{
-	uint64_t begin = request->sector;
-	uint64_t end = begin + request->count;
-
-	if (request->request.op == REQUEST_FLUSH)
-		return false;
-	if (write_may_have_failed(sim, begin, end))
-		return true;
-	for (uint64_t row = sim_sector_row(sim, begin); row <= sim_sector_row(sim, end - 1); row++)
-		if (damage_is_excessive(sim, row))
-			return true;
-	if (is_write(request)) {
-		end = row_begin(sim, sim_sector_row(sim, end - 1) + 1);
-		begin = row_begin(sim, sim_sector_row(sim, begin));
-	}
-	for (uint64_t i = begin; i < end; i++)
-		if (sim->traits[i] & MAY_BE_LOST)
-			return true;
-	return false;
-}
-
-/* Members that refused something since then. */
-static uint32_t
-refusing_roles(const struct sim *sim, uint64_t since_us)
-{
-	uint32_t roles = 0;
-
-	for (int m = 0; m < sim->slots; m++)
-		if (sim->roles[m] >= 0 && sim->members[m].refused_us >= since_us)
-			roles |= 1u << sim->roles[m];
-	return roles;
-}
-
-/* One member refuses what another can't read: together more than the level bears.  A read needs its
- * own columns only, in pieces of 4 KiB.  A write may be carried out with others of its row, and P
- * and Q are made for all columns from the first to the last.
- */
-static bool
-meets_refusal(const struct sim *sim, const struct sim_request *request)
-{
-	const uint32_t without =
-		refusing_roles(sim, request->submit_us) | sim->out_roles | sim->wiped_roles;
-	const uint64_t end = (request->sector + request->count) * PATTERN_SECTOR;
-
-	for (uint64_t at = request->sector * PATTERN_SECTOR / DISK_PAGE * DISK_PAGE;
-	     at < end && without != 0; at += DISK_PAGE) {
-		const uint64_t row = sim_sector_row(sim, at / PATTERN_SECTOR);
-		const uint32_t damaged =
-			is_write(request) ? damaged_at(sim, row, 0, sim->chunk_bytes)
-					  : damaged_at(sim, row, at % sim->chunk_bytes, DISK_PAGE);
-
-		if (damaged != 0 && too_many(sim, row, without | damaged))
-			return true;
-	}
-	return false;
-}
-
-/* What the write log has acknowledged is given up where a member refuses its row, which is asked each
- * second, while others are out, and the log has no room left: the engine says when.
- */
-static void
-allow_given_up(struct sim *sim)
-{
-	const uint64_t now_us = sim->schedule.now_us,
-		       lately_us = now_us < 2000000 ? 1 : now_us - 2000000;
-	const uint32_t without = refusing_roles(sim, lately_us) | sim->out_roles | sim->wiped_roles;
-	struct lost_range range;
-	uint64_t from = 0;
-
-	if (sim->engine_options.log != LOG_MODE_ALWAYS || !sim->running_seen ||
-	    !too_many(sim, 0, without))
-		return;
-	while (engine_lost_list(sim->engine, from, &range, 1) == 1) {
-		const uint64_t first = range.offset_bytes / PATTERN_SECTOR;
-
-		for (uint64_t i = 0; i < range.length_bytes / PATTERN_SECTOR; i++)
-			if (too_many(sim, sim_sector_row(sim, first + i), without))
-				sim->traits[first + i] |= MAY_BE_LOST;
-		from = range.offset_bytes + range.length_bytes - 1;
-	}
-}
-
-void
-oracle_look_at_losses(struct sim *sim)
-{
-	allow_given_up(sim);
-	for (struct sim_request *request = sim->active; request != NULL; request = request->next) {
-		if (request->count == 0)
-			continue;
-		request->saw_refusal |=
-			refusing_roles(sim, request->submit_us) != 0 && meets_refusal(sim, request);
-		if (is_write(request) && !request->saw_loss &&
-		    sim_sector_row(sim, request->sector) !=
-			    sim_sector_row(sim, request->sector + request->count - 1))
-			request->saw_loss = loss_is_fair(sim, request);
-	}
-}
-
 void
 oracle_accepting(struct sim *sim)
 {
@@ -1252,354 +1125,6 @@ oracle_accepting(struct sim *sim)
 			if (i >= sim->accepted_from && i < sim->accepted_to)
 				sim->traits[i] |= MAY_BE_ANYTHING;
 		from = range.offset_bytes + range.length_bytes - 1;
-	}
-}
-
-/* Something was refused meanwhile, and its rows have nothing to do without it. */
-/* Another gateway has so many members that one which refuses a command can't be spared. */
-static bool
-refuser_is_needed(const struct sim *sim, const struct sim_request *request)
-{
-	uint32_t away = sim->out_roles;
-
-	for (int role = 0; role < sim->count; role++)
-		if (sim->holder[role] < 0 || sim->members[sim->holder[role]].taken)
-			away |= 1u << role;
-	for (int role = 0; sim->taking_us != 0 && role < sim->count; role++)
-		if (sim->holder[role] >= 0 &&
-		    sim->members[sim->holder[role]].refused_us >= request->submit_us &&
-		    !geometry_bears(&sim->geometry, away | 1u << role))
-			return true;
-	return false;
-}
-
-static bool
-refusal_is_fair(const struct sim *sim, const struct sim_request *request)
-{
-	bool refused = false;
-
-	for (int m = 0; m < sim->slots; m++)
-		refused |= sim->members[m].refused_us >= request->submit_us;
-	if (!refused || sim->geometry.redundancy == 0 || request->count == 0)
-		return refused && sim->geometry.redundancy == 0;
-	if (request->saw_refusal || meets_refusal(sim, request) || refuser_is_needed(sim, request))
-		return true;
-	for (uint64_t row = sim_sector_row(sim, request->sector);
-	     row <= sim_sector_row(sim, request->sector + request->count - 1); row++)
-		if (is_unproven(sim, row))
-			return true;
-	return false;
-}
-
-/* The first that another gateway has can't be spared, or the second can't, and the others, which it
- * has not come to yet, deny it.  They are asked again within half a second.
- */
-static bool
-taking_takes_long(const struct sim *sim)
-{
-	return sim->taking_us != 0 && (sim->taking_troubled || sim->taken_us == 0 ||
-				       sim->schedule.now_us <= sim->taken_us + 1000000);
-}
-
-/* How long a request waits before it is ended, as engine/core/overdue.c has it. */
-static uint64_t
-request_time_ms(const struct sim *sim)
-{
-	const struct engine_options *options = &sim->engine_options;
-
-	return engine_request_ms_max(options) -
-	       (uint64_t)BACKEND_IO_DEADLINES * options->give_up_ms - 1000;
-}
-
-/* Is any member in trouble, or was it since then? */
-static bool
-was_troubled(const struct sim *sim, uint64_t since_us)
-{
-	for (int m = 0; m < sim->slots; m++)
-		if (sim->slot_of[m] >= 0 && sim->trouble_until_us[m] >= since_us)
-			return true;
-	return false;
-}
-
-/* How long a hang takes to be noticed: give_up, or the fake's deadline, which is drawn apart from
- * it.
- */
-static uint64_t
-noticed_ms(const struct sim *sim)
-{
-	uint64_t longest_ms = sim->engine_options.give_up_ms;
-
-	for (int m = 0; m < sim->slots; m++)
-		if (sim->members[m].deadline_us / 1000 > longest_ms)
-			longest_ms = sim->members[m].deadline_us / 1000;
-	return longest_ms;
-}
-
-/* A slow member that others can't do without, and requests that wait for each other's rows: each of
- * them reads, writes, flushes, and has losses forgotten.  Or no memory for what has to be recorded
- * before anything goes on, which is tried again each second.  What counts is its life, not its end:
- * the member may be quick again by then, and those it waited for be done.  For the rest of its time
- * it was held up by neither, and that is no longer than it takes to find out who is silent, and to
- * do without; or, where nobody was in trouble, until it asked for memory.
- */
-static bool
-is_held_up(struct sim *sim, const struct sim_request *request, uint64_t lived_ms)
-{
-	const struct engine_options *options = &sim->engine_options;
-	const uint64_t time_ms = request_time_ms(sim),
-		       steps = options->log != LOG_MODE_OFF ? 10 : 8,
-		       others_ms = 3 * noticed_ms(sim) + options->grace_ms;
-	const uint64_t slowest_us = time_slowest_us(sim, request->submit_us);
-	const bool slow = (uint64_t)request->most_active * steps * slowest_us / 1000 >= time_ms;
-	const uint64_t rest_ms =
-		slow || was_troubled(sim, request->submit_us) ? others_ms : MEMORY_RETRY_MS;
-
-	return lived_ms + 1 >= time_ms &&
-	       lived_ms <= time_held_up_us(sim, request->submit_us, slow) / 1000 + rest_ms;
-}
-
-/* Who is silent in its sessions is given up when the second has ended: here one may last for two of
- * the member's deadlines, which are not give_up as in the product.  Who answers something all the
- * time has a session for as long as a command may take in it, and give_up of another.
- */
-static bool
-silence_takes_long(const struct sim *sim, uint64_t lived_ms)
-{
-	const struct engine_options *options = &sim->engine_options;
-	const uint64_t time_ms = request_time_ms(sim),
-		       silent_ms = 4 * sim->members[sim->stay.member].deadline_us / 1000 +
-				   options->grace_ms;
-	const uint64_t deaf_ms =
-		(BACKEND_IO_DEADLINES + 1ull) * options->give_up_ms + options->grace_ms + 1000;
-	const bool answers = sim->stay.kind == STAY_DATA_MUTE;
-
-	return sim->stay.lasts && lived_ms + 1 >= time_ms &&
-	       (answers || silent_ms > deaf_ms ? deaf_ms : silent_ms) >= time_ms;
-}
-
-/* Roles that a start may have to do without. */
-static uint32_t
-roles_away(const struct sim *sim)
-{
-	uint32_t away = sim->out_roles | record_away(sim, -1);
-
-	for (int role = 0; role < sim->count; role++)
-		if (sim->holder[role] < 0 ||
-		    sim->trouble_until_us[sim->holder[role]] > sim->schedule.now_us)
-			away |= 1u << role;
-	return away;
-}
-
-static bool
-start_lacks_members(const struct sim *sim)
-{
-	return !geometry_bears(&sim->geometry, roles_away(sim));
-}
-
-/* Those that are well can't read it, and of the others one refuses to: that may pass, and it is
- * asked again.
- */
-static bool
-map_is_withheld(const struct sim *sim)
-{
-	const uint32_t away = roles_away(sim);
-	bool refused = false;
-
-	for (int role = 0; role < sim->count; role++) {
-		const int m = sim->holder[role];
-
-		if (!((away >> role) & 1) &&
-		    !disk_is_damaged(&sim->members[m].disk, LAYOUT_MAP_OFFSET,
-				     LAYOUT_LOST_OFFSET - LAYOUT_MAP_OFFSET))
-			return false;
-		refused |= m >= 0 && sim->members[m].refused_us >= sim->started_us;
-	}
-	return refused && has_parity(sim);
-}
-
-/* of each member, one after the other, before and after who is missing is waited for */
-#define START_ANSWERS 20
-/* the writes among them, of a start that begins again because one is back */
-#define START_SUPERBLOCKS 8
-
-static uint64_t
-slowest_superblock_us(const struct sim *sim)
-{
-	uint64_t slowest_us = 0;
-
-	for (int m = 0; m < sim->slots; m++)
-		if (sim->slot_of[m] >= 0 && sim->members[m].superblock_us_max > slowest_us)
-			slowest_us = sim->members[m].superblock_us_max;
-	return slowest_us;
-}
-
-/* What a start has to do takes so long by itself: its members' answers, and the epochs that it
- * records on the gateway before and after the members have them.  None of that is done while it
- * waits for who is missing.
- */
-static uint64_t
-start_steps_us(const struct sim *sim)
-{
-	return START_ANSWERS * time_slowest_us(sim, sim->started_us) +
-	       START_SUPERBLOCKS * slowest_superblock_us(sim) + sim->epochs_us;
-}
-
-/* Those that are missing could have gone on without all others (but one, whose place may have
- * changed hands): to be asked about that, a device that says nothing yet may cost a start more than
- * its requests have.
- */
-static bool
-half_is_awaited(const struct sim *sim)
-{
-	const struct engine_options *options = &sim->engine_options;
-	const uint32_t missing = roles_away(sim);
-	/* it is asked about when there are enough */
-	const uint64_t lacking_us =
-		sim->excess_until_us > sim->started_us ? sim->excess_until_us - sim->started_us : 0;
-	bool silent = false, half = false;
-
-	for (int m = 0; m < sim->slots; m++)
-		silent |= sim->slot_of[m] >= 0 && sim->trouble_until_us[m] > sim->schedule.now_us;
-	for (int role = 0; role < sim->count; role++)
-		half |= geometry_bears(&sim->geometry,
-				       geometry_lowest(sim->count) & ~(missing | 1u << role));
-	return silent && missing != 0 && half &&
-	       options->assembly_wait_ms + 2ull * options->give_up_ms +
-			       (lacking_us + start_steps_us(sim)) / 1000 >=
-		       options->assembly_limit_ms;
-}
-
-/* That alone. */
-static bool
-start_is_slow(const struct sim *sim)
-{
-	return start_steps_us(sim) / 1000 >= sim->engine_options.assembly_limit_ms;
-}
-
-/* Another gateway kept this start from members, or did until a moment ago. */
-static bool
-is_contested(const struct sim *sim)
-{
-	return sim->contested_us >= sim->started_us && sim->contested_us != 0 &&
-	       sim->schedule.now_us - sim->contested_us <= CONTEST_US;
-}
-
-/* What joined a write of its row ends with it, once it has been written; and what waits for one that
- * was ended in its time may wait for what that does yet.
- */
-static bool
-joined_late(const struct sim *sim, const struct sim_request *request)
-{
-	return is_write(request) && request->count > 0 && sim->late.at_us >= request->submit_us &&
-	       sim_sector_row(sim, request->sector) <= sim->late.last_row &&
-	       sim_sector_row(sim, request->sector + request->count - 1) >= sim->late.first_row;
-}
-
-static void
-note_late(struct sim *sim, const struct sim_request *request)
-{
-	if (!is_write(request) || request->count == 0)
-		return;
-	sim->late.at_us = request->done_us;
-	sim->late.first_row = sim_sector_row(sim, request->sector);
-	sim->late.last_row = sim_sector_row(sim, request->sector + request->count - 1);
-}
-
-static bool
-is_late_fairly(struct sim *sim, const struct sim_request *request, uint64_t lived_ms)
-{
-	if (request->submit_us <= sim->excess_until_us || taking_takes_long(sim) ||
-	    silence_takes_long(sim, lived_ms) || is_held_up(sim, request, lived_ms)) {
-		note_late(sim, request);
-		return true;
-	}
-	return joined_late(sim, request);
-}
-
-static bool
-error_is_fair(struct sim *sim, const struct sim_request *request, int result)
-{
-	const uint64_t lived_ms = (request->done_us - request->submit_us) / 1000;
-	const bool excess = request->submit_us <= sim->excess_until_us;
-	/* A write with FUA is not told what a cache took along: it writes its own data again. */
-	const bool told = request->request.op == REQUEST_FLUSH;
-	/* It would come over writes that passed it, and may be lost themselves. */
-	const bool overtaken = request->request.op == REQUEST_ZERO && sim->caches_gone_us != 0 &&
-			       sim->caches_gone_us >= request->submit_us;
-
-	sim_look(sim);
-	switch (-result) {
-	case ENODATA:
-		return request->saw_loss || loss_is_fair(sim, request);
-	case ETIMEDOUT:
-		return is_late_fairly(sim, request, lived_ms);
-	case ETIME:
-		return request->request.limit_ms != 0;
-	case ENOMEM:
-		return engine_memory_refused() > request->memory_refused;
-	case EIO:
-		return (told && (sim->cache_losses > sim->cache_losses_told ||
-				 request->submit_us <= sim->told_us)) ||
-		       excess || overtaken || refusal_is_fair(sim, request) || request->saw_loss ||
-		       loss_is_fair(sim, request);
-	case ENOMEDIUM:
-		return !sim->running_seen &&
-		       (excess || is_contested(sim) || sim->struck_assembling ||
-			start_lacks_members(sim) || map_is_withheld(sim) || half_is_awaited(sim) ||
-			start_is_slow(sim)) &&
-		       sim->schedule.now_us - sim->started_us + 1000 >=
-			       sim->engine_options.assembly_limit_ms * 1000ull;
-	case ESHUTDOWN:
-		return sim->stopping || sim->taking_us != 0 || sim->fenced_fairly;
-	default:
-		sim_trace(sim, "unknown error after %llu ms", (unsigned long long)lived_ms);
-		return false;
-	}
-}
-
-static void
-trace_lost(struct sim *sim)
-{
-	struct lost_range range;
-
-	for (uint64_t from = 0; engine_lost_list(sim->engine, from, &range, 1) == 1;
-	     from = range.offset_bytes + range.length_bytes)
-		sim_trace(sim, "on record as lost: %llu sectors at %llu",
-			  (unsigned long long)(range.length_bytes / PATTERN_SECTOR),
-			  (unsigned long long)(range.offset_bytes / PATTERN_SECTOR));
-}
-
-static void
-trace_rows(struct sim *sim, const struct sim_request *request)
-{
-	uint64_t last = sim_sector_row(sim, request->sector +
-						    (request->count > 0 ? request->count - 1 : 0));
-
-	sim_trace(sim, "submitted at %.3f, more members in trouble than the level bears until %.3f",
-		  (double)request->submit_us / 1000, (double)sim->excess_until_us / 1000);
-	if (!sim->running_seen)
-		sim_trace(sim, "not assembled yet: %s", sim->status.reason);
-	else
-		trace_lost(sim);
-	sim_trace(sim, "out %#x, away %#x, of these on some record %#x", sim->out_roles,
-		  roles_away(sim), record_away(sim, -1));
-	for (uint64_t row = sim_sector_row(sim, request->sector); row <= last; row++) {
-		sim_trace(sim,
-			  "row %llu (region %u%s%s): cache lost on %#x, damaged on %#x, out %#x",
-			  (unsigned long long)row, sim_region(sim, row),
-			  sim->unsure[row] ? " unsure" : "", sim->touched[row] ? " touched" : "",
-			  sim->dropped_roles[row], sim->damaged_roles[row], sim->out_roles);
-		for (int m = 0; m < sim->slots; m++)
-			for (int i = 0; i < sim->members[m].disk.bad_count; i++)
-				if (sim->roles[m] >= 0 &&
-				    sim_row_at(sim, sim->roles[m],
-					       sim->members[m].disk.bad[i] - sim->data_offset) ==
-					    row)
-					sim_trace(
-						sim, "  unreadable: member %d column %llu", m,
-						(unsigned long long)((sim->members[m].disk.bad[i] -
-								      sim->data_offset) %
-								     sim->chunk_bytes));
 	}
 }
 
@@ -1655,27 +1180,21 @@ oracle_judge(struct sim *sim, struct sim_request *request, int result)
 	time_judge(sim, request);
 	for (uint64_t i = 0; request->request.op == REQUEST_ZERO && i < request->count; i++)
 		sim->zero_ended_us[request->sector + i] = sim->schedule.now_us;
-	if (is_write(request))
+	if (sim_is_write(request))
 		write_ended(sim, request);
 	if (request->request.op == REQUEST_COMPARE_WRITE && (result == 0 || result == -EILSEQ))
 		judge_comparison(sim, request, result);
 	if (result == -EILSEQ)
 		return;
 	if (result != 0) {
-		if (!error_is_fair(sim, request, result)) {
-			trace_rows(sim, request);
-			sim_fail(sim, "%s of %llu sectors at %llu failed without reason: %s",
-				 sim_op_name(request->request.op),
-				 (unsigned long long)request->count,
-				 (unsigned long long)request->sector, strerror(-result));
-		}
-		if (is_write(request))
+		fair_judge(sim, request, result);
+		if (sim_is_write(request))
 			write_failed(sim, request);
 		if (request->request.op == REQUEST_FLUSH)
 			oracle_told(sim);
 		return;
 	}
-	if (sim->taken_us != 0 && is_write(request) && request->submit_us >= sim->taken_us)
+	if (sim->taken_us != 0 && sim_is_write(request) && request->submit_us >= sim->taken_us)
 		sim_fail(sim,
 			 "%s of %llu sectors at %llu was acknowledged, and another gateway had all "
 			 "members",
@@ -1714,7 +1233,7 @@ oracle_init(struct sim *sim)
 	sim->touched = calloc(sim->rows_max, sizeof(*sim->touched));
 	sim->unproven = calloc(sim->rows_max, sizeof(*sim->unproven));
 	sim->raw = calloc(sim->rows_max, sizeof(*sim->raw));
-	if (has_parity(sim) && !sim->zeroed) {
+	if (sim_has_parity(sim) && !sim->zeroed) {
 		memset(sim->unproven, true, sim->rows * sizeof(*sim->unproven));
 		memset(sim->raw, true, sim->rows * sizeof(*sim->raw));
 	}

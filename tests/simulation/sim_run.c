@@ -356,7 +356,7 @@ sim_turn(struct sim *sim)
 	if (sim->engine == NULL || sim->turn_missed)
 		return;
 	fault_end_conflicts(sim);
-	oracle_look_at_losses(sim);
+	fair_look(sim);
 	if (sim->accepting && !sim->stranger)
 		oracle_accepting(sim);
 	look_for_quorum(sim);
