@@ -1288,49 +1288,49 @@
 	  "test_engine_takeover: test_too_few_for_a_take_over_take_nothing",			\
 	  "a take-over takes members though too few answer")					\
 	X(COUNTED_UNTOLD, "counted-untold", 8,							\
-	  "test_engine_takeover: test_who_is_counted_on_and_left_out_says_so",			\
+	  "test_engine_heard: test_who_is_counted_on_and_left_out_says_so",			\
 	  "a take-over counts on a device that it runs without, and does not tell it")	\
 	X(UNHEARD_COUNTED, "unheard-counted", 8,							\
-	  "test_engine_takeover: test_who_refuses_to_hear_keeps_a_take_over_waiting",		\
+	  "test_engine_heard: test_who_refuses_to_hear_keeps_a_take_over_waiting",		\
 	  "a take-over runs though one that it needs went before it heard of it")		\
 	X(TAKEN_IN_PART, "taken-in-part", 8,							\
-	  "test_engine_takeover: test_a_take_over_that_died_is_begun_with_as_many",		\
+	  "test_engine_heard: test_a_take_over_that_died_is_begun_with_as_many",		\
 	  "a gateway that died in a take-over, started again, takes it for its own volume")	\
 	X(ATTEMPT_DECIDED, "attempt-decided", 8,							\
-	  "test_engine_takeover: test_a_take_over_that_died_is_begun_with_as_many",		\
+	  "test_engine_heard: test_a_take_over_that_died_is_begun_with_as_many",		\
 	  "superblocks of a take-over that has not told all say that it has")		\
 	X(COPY_COUNTED, "copy-counted", 8,							\
-	  "test_engine_takeover: test_an_old_copy_is_not_counted_on",		\
+	  "test_engine_heard: test_an_old_copy_is_not_counted_on",		\
 	  "a copy of a device, or what it was once, counts for a take-over")	\
 	X(TOLD_WHOEVER_ANSWERS, "told-whoever-answers", 8,							\
-	  "test_engine_takeover: test_another_volume_is_told_nothing",		\
+	  "test_engine_heard: test_another_volume_is_told_nothing",		\
 	  "a device that is out is told of a take-over though it may be another one by now")	\
 	X(LEFT_TO_ANOTHER, "left-to-another", 8,							\
-	  "test_engine_takeover: test_who_was_written_by_another_is_looked_at_again",		\
+	  "test_engine_heard: test_who_was_written_by_another_is_looked_at_again",		\
 	  "a start goes on with a member that another gateway has written meanwhile")	\
 	X(LISTED_FOR_ALL, "listed-for-all", 17,							\
-	  "test_engine_takeover: test_what_one_is_told_of_itself_is_nobodys_record",		\
+	  "test_engine_heard: test_what_one_is_told_of_itself_is_nobodys_record",		\
 	  "what a superblock says of a device that has no place becomes the record of all")	\
 	X(STILL_UNTOLD, "still-untold", 17,							\
 	  "test_engine_takeover: test_a_take_over_does_without_members_with_which_nobody_could_run",		\
 	  "who was to hear of a take-over is counted anew whenever it is looked at")	\
 	X(EVICTED_UNHEARD, "evicted-unheard", 8,							\
-	  "test_engine_takeover: test_who_goes_from_a_take_over_is_not_said_to_be_out",		\
+	  "test_engine_heard: test_who_goes_from_a_take_over_is_not_said_to_be_out",		\
 	  "a take-over that does not end leaves on record that a member is out")	\
 	X(REFUSER_TAKEN, "refuser-taken", 15,							\
-	  "test_engine_takeover: test_a_take_over_goes_on_without_who_refuses_its_superblock",	\
+	  "test_engine_heard: test_a_take_over_goes_on_without_who_refuses_its_superblock",	\
 	  "a take-over begins again each time that a member refuses its superblock which the others could do without")	\
 	X(NEEDED_LEFT_OUT, "needed-left-out", 5,						\
-	  "test_engine_takeover: test_who_is_needed_by_a_take_over_is_not_left_out",		\
+	  "test_engine_heard: test_who_is_needed_by_a_take_over_is_not_left_out",		\
 	  "a take-over fails for some seconds because a member went twice without which it can't be")	\
 	X(OUT_RULES, "out-rules", 17,							\
-	  "test_engine_takeover: test_who_was_told_of_what_never_was_in_force_does_not_rule",		\
+	  "test_engine_heard: test_who_was_told_of_what_never_was_in_force_does_not_rule",		\
 	  "what was never in force rules if one that is out has it")	\
 	X(TOLD_UNNOTED, "told-unnoted", 17,							\
-	  "test_engine_takeover: test_who_is_told_lacks_no_more_than_before",		\
+	  "test_engine_heard: test_who_is_told_lacks_no_more_than_before",		\
 	  "a device that is told that it is out seems to have been used elsewhere")	\
 	X(DECIDED_IN_THE_LEASE, "decided-in-the-lease", 8,							\
-	  "test_engine_takeover: test_who_is_started_anew_in_a_take_over_waits_for_the_lease",		\
+	  "test_engine_heard: test_who_is_started_anew_in_a_take_over_waits_for_the_lease",		\
 	  "a gateway started anew in its take-over does not wait for what the one before may answer")	\
 	X(UNDECIDED_UNSAID, "undecided-unsaid", 7,						\
 	  "test_engine_takeover: test_who_may_run_on_with_who_went_is_waited_for",			\
