@@ -290,6 +290,7 @@ answer(struct fake_command *command, int result)
 	if (result == -EIO)
 		command->member->device->refused_us = command->member->schedule->now_us;
 	command->member->device->taken_told |= command->member->device->taken && result == -EACCES;
+	command->member->device->flushes_answered += io->op == BACKEND_FLUSH && result == 0;
 	command->member->progress_us = command->member->schedule->now_us;
 	schedule_cancel(command->member->schedule, &command->event);
 	command_give(command);

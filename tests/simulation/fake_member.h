@@ -122,6 +122,7 @@ struct fake_member {
 	bool trace;	 /* tell of every command, on stderr */
 	bool written;	 /* set by every write; for "nothing is written" */
 	uint64_t reads, writes, zeros, flushes; /* zeros: of the writes */
+	uint64_t flushes_answered;
 	struct fake_counts counts;
 	/* Tells of each sector that a loss of power took from the cache. */
 	void (*sector_lost)(void *owner, struct fake_member *member, uint64_t offset_bytes);

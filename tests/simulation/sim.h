@@ -485,9 +485,10 @@ struct sim {
 	int epoch_error;    /* what that ends with */
 	uint64_t epochs_us; /* what writing them takes, of all since it was started */
 	uint64_t started_us;
-	uint64_t assembled_us; /* the engine was seen to run since */
-	uint64_t turn_us;      /* when its turn began */
-	bool key_met;	       /* it failed, for a member had a dead gateway's reservation */
+	uint64_t assembled_us;			/* the engine was seen to run since */
+	uint64_t flushes_before[SIM_SLOTS_MAX]; /* answered by each device */
+	uint64_t turn_us;			/* when its turn began */
+	bool key_met; /* it failed, for a member had a dead gateway's reservation */
 	/* The gateway that died had all it was writing in the write log, and none has run since. */
 	bool logged;
 	bool log_void;		/* so many members die that it may go with them */

@@ -505,6 +505,7 @@ may_have_had_cache(const struct sim *sim, int m)
 	const uint64_t flushing_us = START_FLUSHES * time_slowest_us(sim, sim->assembled_us);
 
 	return sim->members[m].had_cache || !sim->running_seen ||
+	       sim->members[m].flushes_answered == sim->flushes_before[m] ||
 	       sim->schedule.now_us - sim->assembled_us <= flushing_us;
 }
 

@@ -137,6 +137,8 @@ sim_look(struct sim *sim)
 	see_members(sim);
 	if (!assembled) {
 		sim->assembled_us = sim->schedule.now_us;
+		for (int m = 0; m < sim->slots; m++)
+			sim->flushes_before[m] = sim->members[m].flushes_answered;
 		oracle_assembled(sim);
 	}
 	clone_look(sim);
