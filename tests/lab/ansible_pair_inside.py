@@ -124,13 +124,6 @@ class Controller:
         return [json.loads(text)["role"] for text in shown]
 
 
-def wait_until(machine: Machine, command: str, seconds: float = 60.0) -> None:
-    deadline = time.monotonic() + seconds
-    while machine.run(command).status != 0:
-        assert time.monotonic() < deadline, f"waited {seconds:g} s on {machine.name} for: {command}"
-        time.sleep(0.2)
-
-
 def log_in(initiator: Machine, portals: list[str]) -> None:
     initiator.run("/lib/systemd/systemd-udevd --daemon").good()
     initiator.run("cat >/etc/multipath.conf", given=MULTIPATH).good()
@@ -138,7 +131,7 @@ def log_in(initiator: Machine, portals: list[str]) -> None:
     for portal in portals:
         node = f"iscsiadm -m node -T {IQN} -p {portal}"
         initiator.run(f"{node} -o new && {node} --login").good()
-    wait_until(initiator, f"test -b {DISK}")
+    initiator.wait_until(f"test -b {DISK}")
 
 
 def write(initiator: Machine) -> Background:
@@ -186,7 +179,7 @@ def test_a_pair_is_made_moved_and_upgraded_under_an_initiator(
 
     log_in(initiator, [machines[name].address("front") for name in GATEWAYS])
     writer = write(initiator)
-    wait_until(initiator, "test -s /root/journal")
+    initiator.wait_until("test -s /root/journal")
     # Another initiator, without a move.
     volume["export"]["initiators"].append(f"{INITIATOR}-j")
     assert play("main") == 2

@@ -71,13 +71,6 @@ def say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def wait_until(machine: Machine, command: str, seconds: float = 120.0) -> None:
-    deadline = time.monotonic() + seconds
-    while machine.run(command).status != 0:
-        assert time.monotonic() < deadline, f"waited {seconds:g} s on {machine.name} for: {command}"
-        time.sleep(0.2)
-
-
 class Upgrade:
     def __init__(self, machines: Machines, following: Path):
         self.machines = machines
@@ -213,7 +206,7 @@ class Upgrade:
         for name, value in (("authmethod", "CHAP"), ("username", user), ("password", secret)):
             self.i.run(f"{node} -o update -n node.session.auth.{name} -v {value}").good()
         self.i.run(f"{node} --login").good()
-        wait_until(self.i, f"test -b {self.disk(PAIR)} && test -b $(readlink -f {self.disk(ALONE)})")
+        self.i.wait_until(f"test -b {self.disk(PAIR)} && test -b $(readlink -f {self.disk(ALONE)})")
 
     def disk(self, volume: str) -> str:
         if volume == PAIR:
@@ -287,7 +280,7 @@ def main() -> None:
         up.log_in()
         identity = up.identity()
         writers = {volume: up.write(volume) for volume in (PAIR, ALONE)}
-        wait_until(up.i, f"test -s /root/journal-{PAIR} && test -s /root/journal-{ALONE}")
+        up.i.wait_until(f"test -s /root/journal-{PAIR} && test -s /root/journal-{ALONE}")
 
         up.upgrade(up.b)
         assert up.role(up.b) == "standby"

@@ -322,7 +322,7 @@ def discover(
     )
     if report is None:
         return print_json({"portal": portal, **model.to_json(found)})
-    report.discovery(portal, found)
+    report.discovery(portal, found, absolute(chap_file))
 
 
 @command(

@@ -361,7 +361,7 @@ class Report:
 
     # --- targets and members ---
 
-    def discovery(self, portal: str, discovery: model.Discovery) -> None:
+    def discovery(self, portal: str, discovery: model.Discovery, chap_file: str | None = None) -> None:
         if not discovery.targets:
             self.line(f"{portal} shows no target to this initiator.")
             return
@@ -375,6 +375,13 @@ class Report:
         self.table(["TARGET", "LUN", "SIZE", "BLOCK", "DISK", "HOLDS"], rows, right=(1, 2, 3), wide=(0, 4, 5))
         self.line()
         self.line(f"To name one of them as a member, write {portal}/IQN/LUN.")
+        if any("authentication failed" in (target.error or "") for target in discovery.targets):
+            self.line(
+                f"Authentication failed: compare user and secret in {chap_file} with the account on the target."
+                if chap_file
+                else f"These targets ask for CHAP: 'iraid discover --chap-file FILE {portal}', with the user in line 1 "
+                "and the secret in line 2 of FILE."
+            )
         reasons = {target.skipped for target in discovery.targets}
         if "other hosts" in reasons:
             self.line(

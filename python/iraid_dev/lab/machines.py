@@ -101,6 +101,13 @@ class Machine:
     def start(self, command: str, seconds: float = 3600.0) -> Background:
         return Background(self, command, seconds)
 
+    def wait_until(self, command: str, seconds: float = 120.0) -> None:
+        """Until it exits with 0, asked again and again."""
+        deadline = time.monotonic() + seconds
+        while (done := self.run(command)).status != 0:
+            assert time.monotonic() < deadline, f"waited {seconds:g} s on {self.name} for: {command}\n{done.errors}"
+            time.sleep(0.2)
+
     # Its cables
 
     def cut(self, net: str) -> None:

@@ -385,6 +385,15 @@ def test_a_lun_that_could_not_be_looked_at_is_not_taken_for_an_empty_one():
     assert "blocks of 8 bytes" in text and text.count("nothing known") == 1
 
 
+def test_discovery_says_how_to_log_in_where_targets_ask_for_chap():
+    refused = {"iqn": "iqn.2026-01.org.example:a", "luns": [], "error": "login refused: authentication failed (CHAP)"}
+    found = model.read(model.Discovery, {"targets": [refused]})
+    text = shown(io.StringIO(), lambda report: report.discovery("10.0.0.1", found))
+    assert "iraid discover --chap-file FILE 10.0.0.1" in text
+    text = shown(io.StringIO(), lambda report: report.discovery("10.0.0.1", found, "/etc/iraid/secrets/a"))
+    assert "compare user and secret in /etc/iraid/secrets/a" in text and "discover --chap-file" not in text
+
+
 def test_discovery_says_what_was_not_looked_at_and_how_to():
     away = {"iqn": "iqn.2026-01.org.example:a", "portals": ["10.9.9.9:3260"], "luns": [], "skipped": "other hosts"}
     late = {"iqn": "iqn.2026-01.org.example:b", "portals": ["10.0.0.1:3260"], "luns": [], "skipped": "time"}
