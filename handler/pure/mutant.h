@@ -365,6 +365,9 @@
 	X(SPLIT_BEHIND, "split-behind", 2,							\
 	  "test_engine_order: test_joined_writes_that_part_keep_their_place",			\
 	  "writes that were joined and part come behind later ones")				\
+	X(SPLIT_LEAVES_MARKS, "split-leaves-marks", 4,						\
+	  "test_engine_log: test_writes_that_part_behind_their_record_leave_no_marks",		\
+	  "writes that were joined, and part while they wait behind their record, leave the marks of its regions") \
 	X(PIECE_FORGOTTEN, "piece-forgotten", 6,						\
 	  "test_engine_order: test_a_piece_that_went_with_a_cache_is_written_again",		\
 	  "a request is acknowledged although a cache took a piece of it along")		\

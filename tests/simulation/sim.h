@@ -815,6 +815,7 @@ const char *stay_name(enum stay_kind kind);
 /* sim_where.c */
 bool engine_table_is_full(const struct engine *engine); /* of lost extents: rows stay suspect */
 uint64_t engine_where(const struct engine *engine);
+bool engine_holds_marks(const struct engine *engine); /* of regions that are being written */
 /* a start after a crash now has all that is being written in the log */
 bool engine_log_keeps(const struct engine *engine, bool *proven);
 /* a turn after the last one finds nothing to do */

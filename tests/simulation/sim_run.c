@@ -758,6 +758,8 @@ sim_stop(struct sim *sim)
 	time_judge_stop(sim, began_us, stood_us);
 	if (sim->active_count > 0)
 		sim_fail(sim, "stopped with %u requests not completed", sim->active_count);
+	if (engine_holds_marks(sim->engine))
+		sim_fail(sim, "stopped, and regions are marked as being written");
 	epoch_leave(sim);
 	engine_destroy(sim->engine);
 	engine_memory_end();

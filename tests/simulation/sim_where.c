@@ -56,6 +56,15 @@ engine_table_is_full(const struct engine *engine)
 }
 
 bool
+engine_holds_marks(const struct engine *engine)
+{
+	for (uint32_t region = 0; region < engine->intent.regions; region++)
+		if (engine->intent.active[region] > 0)
+			return true;
+	return !list_empty(&engine->marks->writing);
+}
+
+bool
 engine_log_keeps(const struct engine *engine, bool *proven)
 {
 	const struct write_log *log = engine->write_log;

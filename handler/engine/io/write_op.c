@@ -365,6 +365,9 @@ split(struct write_op *op)
 
 	end_logged(op, -EAGAIN);
 	leave_writers(op);
+	/* which one that begins again behind its record has yet */
+	if (!MUTANT(SPLIT_LEAVES_MARKS))
+		marks_drop(engine, &op->marks);
 	if (MUTANT(SPLIT_BEHIND))
 		release_rows(op);
 	while (piece != NULL) {

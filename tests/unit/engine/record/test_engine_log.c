@@ -743,6 +743,67 @@ test_a_log_drains_though_a_write_waits_for_room(void **state)
 	end(&world);
 }
 
+static bool
+has_failed_one(struct rig *rig)
+{
+	return rig->failed > 0;
+}
+
+/* Two writes have joined, and have their record; too many members are silent, so they begin again, and
+ * keep the marks of their regions.  The time of the first is used up: they part, and what they had
+ * together goes.
+ */
+static void
+test_writes_that_part_behind_their_record_leave_no_marks(void **state)
+{
+	struct world world;
+	struct rig *rig = &world.rig;
+	uint64_t merged, since_ms;
+
+	(void)state;
+	begin(&world, 6, 5, 16384, 251);
+	rig->options.queue_limit_ms = 5000;
+	rig->step_ms_max = 5;
+	set_caches(rig, false);
+	degrade(&world);
+	rig->errors_allowed = true;
+	merged = rig_status(rig).requests_merged;
+	world.held_from = 1;
+	rig_submit(rig, REQUEST_WRITE, 5, 9, false);
+	wait_for_held(&world, 2);
+	rig_submit(rig, REQUEST_WRITE, 20, 9, false);
+	for (since_ms = rig->now_ms; rig->now_ms - since_ms < 4000;)
+		rig_step(rig);
+	rig_submit(rig, REQUEST_WRITE, 29, 9, false);
+	rig_steps(rig, 10);
+	assert_int_equal(rig_status(rig).requests_merged, merged + 1);
+	world.held_from = 2;
+	for (int i = 0; i < 4; i++)
+		tap_let_go(&world.taps[i]);
+	wait_for_held(&world, 2);
+	for (int i = 0; i < 4; i++)
+		if (world.taps[i].held_count == 0)
+			fake_member_cut(&rig->members[i], false);
+	wait_until(rig, is_suspended);
+	world.held_from = 0;
+	for (int i = 0; i < 4; i++)
+		tap_let_go(&world.taps[i]);
+	wait_until(rig, has_failed_one);
+	assert_int_equal(rig->last_error, -ETIMEDOUT);
+	for (int i = 0; i < 4; i++)
+		rig->members[i].reachable = true;
+	rig_drain(rig);
+	assert_int_equal(rig->failed, 1);
+	rig->errors_allowed = false;
+	submit_everywhere(rig, REQUEST_WRITE, 128, 128);
+	rig_submit(rig, REQUEST_FLUSH, 0, 0, false);
+	rig_drain(rig);
+	rig->members[rig->count - 1].reachable = true;
+	wait_until(rig, all_in_sync);
+	wait_until(rig, all_clean);
+	end(&world);
+}
+
 static enum tap_verdict
 count_records(struct tap *tap, const struct backend_io *io)
 {
@@ -947,6 +1008,7 @@ main(void)
 		cmocka_unit_test(test_a_row_that_is_mended_is_logged),
 		cmocka_unit_test(test_parity_that_follows_rotten_data_is_replayed_with_it),
 		cmocka_unit_test(test_a_log_drains_though_a_write_waits_for_room),
+		cmocka_unit_test(test_writes_that_part_behind_their_record_leave_no_marks),
 		cmocka_unit_test(test_a_start_by_force_replays_nothing),
 		cmocka_unit_test(test_what_a_scrub_corrects_is_logged),
 	};
