@@ -93,6 +93,8 @@ class FirstHour:
         self.targets.types("systemctl restart tgt")
 
     def install(self) -> None:
+        # One system for all three: here it has no business with targets.
+        self.gateway.types("systemctl disable --now tgt")
         self.gateway.types("systemctl enable --now tcmu-runner rtslib-fb-targetctl")
         self.gateway.types("systemctl enable --now iraid-scrub.timer")
         self.gateway.types("iraid version")

@@ -574,6 +574,8 @@ def _buffers(memory: model.Memory) -> str | None:
 def _lun_use(lun: model.Lun) -> str:
     if lun.error:
         return lun.error
+    if lun.device_type != 0:
+        return "not a disk"
     access = "" if lun.writable else " (read-only)"
     return (lun.signature or "nothing known") + access
 

@@ -421,6 +421,7 @@ class Lun:
     serial: str = ""
     size_bytes: int = 0
     block_bytes: int = 0
+    device_type: int = 0  # SCSI's; 0 is a disk
     writable: bool = True
     signature: str | None = None
     error: str | None = None  # it could not be looked at

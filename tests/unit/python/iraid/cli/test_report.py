@@ -385,6 +385,13 @@ def test_a_lun_that_could_not_be_looked_at_is_not_taken_for_an_empty_one():
     assert "blocks of 8 bytes" in text and text.count("nothing known") == 1
 
 
+def test_a_controller_is_not_taken_for_an_empty_disk():
+    luns = [{"lun": 0, "vendor": "IET", "product": "Controller", "device_type": 12, "writable": False}, {"lun": 1}]
+    found = model.read(model.Discovery, {"targets": [{"iqn": "iqn.2026-01.org.example:a", "luns": luns}]})
+    text = shown(io.StringIO(), lambda report: report.discovery("10.0.0.1", found))
+    assert text.count("not a disk") == 1 and text.count("nothing known") == 1
+
+
 def test_discovery_says_how_to_log_in_where_targets_ask_for_chap():
     refused = {"iqn": "iqn.2026-01.org.example:a", "luns": [], "error": "login refused: authentication failed (CHAP)"}
     found = model.read(model.Discovery, {"targets": [refused]})
