@@ -119,6 +119,7 @@ struct hosted {
 	struct fault setup_fault;
 	uint64_t remake_ms; /* it is tried again then; 0: not by itself */
 	bool looked;	    /* the engine has asked for the time in this turn */
+	bool fence_to_record;
 	struct volume_time time;
 	bool timed; /* this turn is counted in `time` */
 	uint64_t timed_ns, code_before_ns, random;
@@ -176,6 +177,7 @@ void volume_probing_fail(struct hosted *hosted);
 /* keeper.c.  Both may be called on the volume's thread; they never block. */
 struct keeper *keeper_create(struct volume_host *host); /* NULL: no thread or memory */
 void keeper_destroy(struct keeper *keeper);
+/* These take host->lock, which comes before hosted->lock. */
 void keeper_seek_spare(struct hosted *hosted, uint64_t member_bytes, uint32_t block_bytes);
 void keeper_drop_device(struct hosted *hosted, const struct device_address *device);
 void keeper_record_fenced(struct hosted *hosted);

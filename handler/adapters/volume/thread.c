@@ -182,8 +182,18 @@ note_fence(struct hosted *hosted)
 	    hosted->want_stop)
 		return;
 	volume_role_set(hosted, ROLE_FENCED, hosted->status.reason);
-	keeper_record_fenced(hosted);
+	hosted->fence_to_record = true;
 	volume_thread_wake(hosted);
+}
+
+/* Without hosted->lock: a job takes the lock of all volumes, and who has that may want this one. */
+static void
+record_fence(struct hosted *hosted)
+{
+	if (!hosted->fence_to_record)
+		return;
+	hosted->fence_to_record = false;
+	keeper_record_fenced(hosted);
 }
 
 static void
@@ -251,6 +261,7 @@ refresh(struct hosted *hosted, uint64_t now_ms)
 	else
 		hosted->refresh_due = true;
 	pthread_mutex_unlock(&hosted->lock);
+	record_fence(hosted);
 }
 
 /* --- the loop --- */
@@ -274,6 +285,7 @@ next_engine(struct hosted *hosted)
 	hosted->want_restart = hosted->role != hosted->made; /* since it was made */
 	publish(hosted, reactor_now_ms(hosted->reactor));
 	pthread_mutex_unlock(&hosted->lock);
+	record_fence(hosted);
 	return true;
 }
 

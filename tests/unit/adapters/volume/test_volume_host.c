@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <semaphore.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -613,6 +614,38 @@ test_a_fenced_volume_sends_initiators_away_at_once(void **state)
 	volume_release(volume);
 }
 
+/* Its thread is the first to see it, and must not wait for them while it has the volume's lock: they
+ * come to want that one too.
+ */
+static void
+test_a_fence_is_noted_while_others_have_the_lock_of_all_volumes(void **state)
+{
+	struct volume *volume = acquire("v0", "tcmu: v0");
+	struct hosted *hosted = volume_pin(host, "v0");
+	const struct timespec deadline = volume_deadline_in(20000);
+	bool fenced = false;
+	int error = 0;
+
+	played_state = VOLUME_ACTIVE;
+	await_access(ACCESS_HERE);
+	pthread_mutex_lock(&host->lock); /* as volume_start() has, while it reads the file */
+	played_fence = true;
+	while (!fenced && error == 0) {
+		error = pthread_mutex_clocklock(&hosted->lock, CLOCK_MONOTONIC, &deadline);
+		if (error != 0)
+			break;
+		fenced = hosted->role == ROLE_FENCED;
+		pthread_mutex_unlock(&hosted->lock);
+		sched_yield();
+	}
+	pthread_mutex_unlock(&host->lock);
+	assert_int_equal(error, 0);
+	played_fence = false;
+	played_state = 0;
+	volume_unpin(hosted);
+	volume_release(volume);
+}
+
 /* It died while initiators came here, and starts anew. */
 static void
 test_a_volume_that_another_gateway_has_sends_initiators_there(void **state)
@@ -969,6 +1002,7 @@ main(void)
 		HOST_TEST(test_an_activation_that_fails_leaves_it_on_standby),
 		HOST_TEST(test_initiators_come_here_only_while_it_is_served_here),
 		HOST_TEST(test_a_fenced_volume_sends_initiators_away_at_once),
+		HOST_TEST(test_a_fence_is_noted_while_others_have_the_lock_of_all_volumes),
 		HOST_TEST(test_a_volume_that_another_gateway_has_sends_initiators_there),
 		HOST_TEST(test_a_role_that_can_not_be_recorded_does_not_change),
 		HOST_TEST(test_roles_that_change_under_load_lose_no_request),
