@@ -141,8 +141,7 @@ class Upgrade:
         while machine.lives():
             assert time.monotonic() < deadline, f"{machine.name} is not off"
             time.sleep(0.2)
-        machine.begin_boot()
-        machine.wait_up(BOOT_SECONDS)
+        machine.boot()
         machine.run("systemctl is-system-running --wait", seconds=BOOT_SECONDS)
         assert machine.run("systemctl --failed --no-legend").good().output == ""
 

@@ -169,8 +169,7 @@ class FirstHour:
     def let_the_gateway_die(self) -> None:
         machine = self.gateway.machine
         machine.kill()
-        machine.begin_boot()
-        machine.wait_up(BOOT_SECONDS)
+        machine.boot()
         self.gateway.types("systemctl is-system-running --wait", seconds=BOOT_SECONDS)
         self.gateway.types("iraid status v0")
         self.initiator.types("cp -r /usr/share/man /mnt/again && sync")
