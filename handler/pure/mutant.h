@@ -368,6 +368,9 @@
 	X(SPLIT_LEAVES_MARKS, "split-leaves-marks", 4,						\
 	  "test_engine_log: test_writes_that_part_behind_their_record_leave_no_marks",		\
 	  "writes that were joined, and part while they wait behind their record, leave the marks of its regions") \
+	X(RECORDED_KEPT_BACK, "recorded-kept-back", 18,						\
+	  "test_engine_log: test_a_row_that_is_in_a_record_is_not_kept_back",			\
+	  "a write that begins again behind its record leaves its last row to another one, and the record says that it is written") \
 	X(PIECE_FORGOTTEN, "piece-forgotten", 6,						\
 	  "test_engine_order: test_a_piece_that_went_with_a_cache_is_written_again",		\
 	  "a request is acknowledged although a cache took a piece of it along")		\

@@ -176,6 +176,9 @@ plug_wants(const struct write_op *op)
 {
 	struct engine *engine = op->op.engine;
 
+	/* what begins again behind its record has all of its rows in there */
+	if (op->logged.first != 0 && !MUTANT(RECORDED_KEPT_BACK))
+		return false;
 	return !op->was_held && engine_has_parity(engine) && !op->fua &&
 	       !op->pieces->request->claimed &&
 	       (op->end_bytes % row_bytes_of(engine) != 0 || wants_more_rows(op)) &&
