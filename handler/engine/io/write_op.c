@@ -328,7 +328,7 @@ write_logged(struct logged *logged, int error)
 	if (error == -EAGAIN || (error == 0 && (is_doubtful(op) || engine_may_tear(op->op.engine))))
 		write_again(op);
 	else if (error != 0)
-		write_end(op, error);
+		write_fail(&op->op, error);
 	else
 		write_issue(op);
 }
@@ -365,9 +365,10 @@ split(struct write_op *op)
 
 	end_logged(op, -EAGAIN);
 	leave_writers(op);
-	/* which one that begins again behind its record has yet */
-	if (!MUTANT(SPLIT_LEAVES_MARKS))
+	/* which also one that waits has, if it begins again behind its record */
+	if (!waited || !MUTANT(SPLIT_LEAVES_MARKS))
 		marks_drop(engine, &op->marks);
+	drop_memory(op);
 	if (MUTANT(SPLIT_BEHIND))
 		release_rows(op);
 	while (piece != NULL) {
@@ -440,8 +441,6 @@ write_prepared(struct write_op *op)
 		op->avoid |= ROLE(op->failed_role);
 		write_again(op);
 	} else if (op->pieces->next != NULL) {
-		marks_drop(op->op.engine, &op->marks);
-		drop_memory(op);
 		split(op);
 	} else {
 		/* What a member refuses to read may be read yet. */
@@ -603,7 +602,6 @@ write_start(struct op *base)
 	op->doubts = op->op.engine->intent.doubts;
 	op->cache_losses = op->op.engine->cache_losses;
 	if (error != 0 && op->pieces->next != NULL) {
-		drop_memory(op);
 		split(op);
 		return;
 	}

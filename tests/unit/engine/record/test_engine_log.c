@@ -752,34 +752,44 @@ has_failed_one(struct rig *rig)
 	return rig->failed > 0;
 }
 
-/* Two writes have joined, and have their record; too many members are silent, so they begin again, and
- * keep the marks of their regions.  The time of the first is used up: they part, and what they had
- * together goes.
+/* Two writes have joined behind a third one whose record is held: the first of them has used up most of
+ * its time.
  */
 static void
-test_writes_that_part_behind_their_record_leave_no_marks(void **state)
+start_joined(struct world *world)
 {
-	struct world world;
-	struct rig *rig = &world.rig;
+	struct rig *rig = &world->rig;
 	uint64_t merged, since_ms;
 
-	(void)state;
-	begin(&world, 6, 5, 16384, 251);
 	rig->options.queue_limit_ms = 5000;
 	rig->step_ms_max = 5;
 	set_caches(rig, false);
-	degrade(&world);
+	degrade(world);
 	rig->errors_allowed = true;
 	merged = rig_status(rig).requests_merged;
-	world.held_from = 1;
+	world->held_from = 1;
 	rig_submit(rig, REQUEST_WRITE, 5, 9, false);
-	wait_for_held(&world, 2);
+	wait_for_held(world, 2);
 	rig_submit(rig, REQUEST_WRITE, 20, 9, false);
 	for (since_ms = rig->now_ms; rig->now_ms - since_ms < 4000;)
 		rig_step(rig);
 	rig_submit(rig, REQUEST_WRITE, 29, 9, false);
 	rig_steps(rig, 10);
 	assert_int_equal(rig_status(rig).requests_merged, merged + 1);
+}
+
+/* They have their record too; too many members are silent, so they begin again, and keep the marks of
+ * their regions.  The time of the first is used up: they part, and what they had together goes.
+ */
+static void
+test_writes_that_part_behind_their_record_leave_no_marks(void **state)
+{
+	struct world world;
+	struct rig *rig = &world.rig;
+
+	(void)state;
+	begin(&world, 6, 5, 16384, 251);
+	start_joined(&world);
 	world.held_from = 2;
 	for (int i = 0; i < 4; i++)
 		tap_let_go(&world.taps[i]);
@@ -804,6 +814,32 @@ test_writes_that_part_behind_their_record_leave_no_marks(void **state)
 	rig->members[rig->count - 1].reachable = true;
 	wait_until(rig, all_in_sync);
 	wait_until(rig, all_clean);
+	end(&world);
+}
+
+/* Their record takes long: the first one's time is used up, and the second, which joined it, has its own.
+ */
+static void
+test_a_write_that_joined_one_whose_record_is_late_has_its_own_time(void **state)
+{
+	struct world world;
+	struct rig *rig = &world.rig;
+
+	(void)state;
+	begin(&world, 6, 5, 16384, 253);
+	start_joined(&world);
+	world.held_from = 2;
+	for (int i = 0; i < 4; i++)
+		tap_let_go(&world.taps[i]);
+	wait_for_held(&world, 2);
+	wait_until(rig, has_failed_one);
+	assert_int_equal(rig->last_error, -ETIMEDOUT);
+	world.held_from = 0;
+	for (int i = 0; i < 4; i++)
+		tap_let_go(&world.taps[i]);
+	rig_drain(rig);
+	assert_int_equal(rig->failed, 1);
+	rig->errors_allowed = false;
 	end(&world);
 }
 
@@ -1054,6 +1090,8 @@ main(void)
 		cmocka_unit_test(test_a_log_drains_though_a_write_waits_for_room),
 		cmocka_unit_test(test_writes_that_part_behind_their_record_leave_no_marks),
 		cmocka_unit_test(test_a_row_that_is_in_a_record_is_not_kept_back),
+		cmocka_unit_test(
+			test_a_write_that_joined_one_whose_record_is_late_has_its_own_time),
 		cmocka_unit_test(test_a_start_by_force_replays_nothing),
 		cmocka_unit_test(test_what_a_scrub_corrects_is_logged),
 	};
