@@ -371,6 +371,12 @@
 	X(RECORDED_KEPT_BACK, "recorded-kept-back", 18,						\
 	  "test_engine_log: test_a_row_that_is_in_a_record_is_not_kept_back",			\
 	  "a write that begins again behind its record leaves its last row to another one, and the record says that it is written") \
+	X(ROOM_UNRESERVED, "room-unreserved", 15,						\
+	  "test_write_back: test_what_makes_room_in_the_log_finds_memory",			\
+	  "who waits for room in the log has all memory, and who makes that room finds none")	\
+	X(ROOM_BEHIND, "room-behind", 15,							\
+	  "test_write_back: test_what_makes_room_in_the_log_finds_memory",			\
+	  "who makes room in the log waits for memory behind those who wait for that room")	\
 	X(PIECE_FORGOTTEN, "piece-forgotten", 6,						\
 	  "test_engine_order: test_a_piece_that_went_with_a_cache_is_written_again",		\
 	  "a request is acknowledged although a cache took a piece of it along")		\

@@ -16,9 +16,9 @@ pages_of(size_t length_bytes)
 }
 
 int
-arena_init(struct arena *arena, uint64_t bytes_max)
+arena_init(struct arena *arena, uint64_t bytes_max, uint64_t reserve_bytes)
 {
-	uint32_t pages = pages_of(bytes_max);
+	const uint32_t common = pages_of(bytes_max), pages = common + pages_of(reserve_bytes);
 	void *base = mmap(NULL, (size_t)pages * PAGE_BYTES, PROT_READ | PROT_WRITE,
 			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	uint64_t *used = calloc((pages + 63) / 64, sizeof(*used));
@@ -29,7 +29,9 @@ arena_init(struct arena *arena, uint64_t bytes_max)
 		free(used);
 		return -ENOMEM;
 	}
-	*arena = (struct arena){ .base = base, .used = used, .pages = pages };
+	*arena = (struct arena){
+		.base = base, .used = used, .pages = pages, .pages_common = common
+	};
 	return 0;
 }
 
@@ -51,12 +53,12 @@ page_used(const struct arena *arena, uint32_t page)
 /* First run of `wanted` free pages, or UINT32_MAX.  Skips 64 pages at a time where all are taken.
  */
 static uint32_t
-find_run(const struct arena *arena, uint32_t wanted)
+find_run(const struct arena *arena, uint32_t wanted, uint32_t pages)
 {
 	uint32_t begin = 0;
 	uint32_t page = 0;
 
-	while (page < arena->pages) {
+	while (page < pages) {
 		if (page % 64 == 0 && arena->used[page / 64] == UINT64_MAX) {
 			page += 64;
 			begin = page;
@@ -65,7 +67,7 @@ find_run(const struct arena *arena, uint32_t wanted)
 		if (page_used(arena, page))
 			begin = page + 1;
 		page++;
-		if (page - begin == wanted && page <= arena->pages)
+		if (page - begin == wanted && page <= pages)
 			return begin;
 	}
 	return UINT32_MAX;
@@ -81,8 +83,9 @@ mark_run(struct arena *arena, uint32_t begin, uint32_t count, bool taken)
 }
 
 void *
-arena_take(struct arena *arena, size_t length_bytes)
+arena_take(struct arena *arena, size_t length_bytes, bool from_reserve)
 {
+	const uint32_t pages = from_reserve ? arena->pages : arena->pages_common;
 	uint32_t wanted = pages_of(length_bytes);
 	uint32_t begin;
 
@@ -90,7 +93,7 @@ arena_take(struct arena *arena, size_t length_bytes)
 		return arena->base;
 	if (wanted > arena->pages - arena->pages_used)
 		return NULL;
-	begin = find_run(arena, wanted);
+	begin = find_run(arena, wanted, pages);
 	if (begin == UINT32_MAX)
 		return NULL;
 	mark_run(arena, begin, wanted, true);

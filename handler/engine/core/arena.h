@@ -7,6 +7,7 @@
 #ifndef IRAID_ARENA_H
 #define IRAID_ARENA_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -14,18 +15,20 @@ struct arena {
 	uint8_t *base;
 	uint64_t *used; /* one bit per page */
 	uint32_t pages;
+	uint32_t pages_common; /* the first so many are for everybody, the others a reserve */
 	uint32_t pages_used;
 	uint32_t pages_peak; /* highest page ever handed out + 1: what is resident */
 };
 
-/* Reserve bytes_max (rounded up to pages) of address space.  0 or -ENOMEM. */
-int arena_init(struct arena *arena, uint64_t bytes_max);
+/* Reserve both (rounded up to pages) of address space.  0 or -ENOMEM. */
+int arena_init(struct arena *arena, uint64_t bytes_max, uint64_t reserve_bytes);
 void arena_destroy(struct arena *arena);
 
 /* A page-aligned run of length_bytes, or NULL when there is no room now.  0 bytes: a non-NULL
- * pointer that need not (but may) be released.
+ * pointer that need not (but may) be released.  from_reserve: it may reach into the reserve, for those
+ * whom others wait for who have all the rest.
  */
-void *arena_take(struct arena *arena, size_t length_bytes);
+void *arena_take(struct arena *arena, size_t length_bytes, bool from_reserve);
 void arena_release(struct arena *arena, void *run, size_t length_bytes);
 
 #endif

@@ -226,6 +226,7 @@ struct op {
 	uint64_t since_ms;
 	bool changes_nothing; /* it may start although it is not on record who is out */
 	bool writes_back;     /* ... although no other write may, for the write log's sake */
+	bool makes_room;      /* in the write log, by its end: it goes first for memory */
 	void (*start)(struct op *op);		/* claims are granted: go on */
 	void (*fail)(struct op *op, int error); /* before it was started */
 };
@@ -257,6 +258,8 @@ void requests_doubted(struct engine *engine, uint64_t first_row, uint64_t last_r
 void op_ready(struct op *op);		      /* put on the ready list */
 void op_claimed(struct op *op);		      /* all its rows are: it is ready, or waits for them */
 void op_granted(struct claim_holder *holder); /* claim_holder.granted of every operation */
+/* NULL: there is none now.  A makes_room finds some if none like it has it. */
+void *op_take_memory(struct op *op, size_t bytes);
 void op_wait_for_buffer(struct op *op);
 void op_gone(struct engine *engine); /* an operation ended, there may be room for others */
 

@@ -26,6 +26,12 @@ op_granted(struct claim_holder *holder)
 	op_ready((struct op *)holder);
 }
 
+void *
+op_take_memory(struct op *op, size_t bytes)
+{
+	return arena_take(&op->engine->arena, bytes, op->makes_room && !MUTANT(ROOM_UNRESERVED));
+}
+
 void
 op_wait_for_buffer(struct op *op)
 {

@@ -751,7 +751,7 @@ read_start(struct op *base)
 		return;
 	}
 	if (bytes > 0) {
-		op->buffer = arena_take(&op->op.engine->arena, bytes);
+		op->buffer = op_take_memory(&op->op, bytes);
 		if (op->buffer == NULL) {
 			op_wait_for_buffer(&op->op);
 			return;
@@ -781,6 +781,7 @@ read_op_create(struct engine *engine, struct piece *piece)
 	op->op.start = read_start;
 	op->op.fail = read_fail;
 	op->op.since_ms = piece->since_ms;
+	op->op.makes_room = piece->request->writes_back;
 	op->piece = piece;
 	op->first_row = piece->begin_bytes / row_bytes;
 	op->row_count = (int)((piece->end_bytes - 1) / row_bytes - op->first_row) + 1;

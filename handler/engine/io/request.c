@@ -227,6 +227,32 @@ request_carry_out(struct engine *engine, struct engine_request *request)
 	request_let_go(engine, request);
 }
 
+static void
+take_those_who_make_room(struct list *batch, struct list *from)
+{
+	for (struct list *node = from->next, *next; node != from; node = next) {
+		next = node->next;
+		if (!list_entry(node, struct op, node)->makes_room)
+			continue;
+		list_remove(node);
+		list_append(batch, node);
+	}
+}
+
+/* Those who waited for memory go first, and in order: the first that finds none ends it.  Before them
+ * go those who make room in the write log: others wait for that room, with memory of theirs.
+ */
+static void
+collect_ready(struct engine *engine, struct list *batch)
+{
+	if (!list_empty(&engine->ops.buffer_waiters) && !MUTANT(ROOM_BEHIND)) {
+		take_those_who_make_room(batch, &engine->ops.buffer_waiters);
+		take_those_who_make_room(batch, &engine->ops.ready);
+	}
+	list_splice(batch, &engine->ops.buffer_waiters);
+	list_splice(batch, &engine->ops.ready);
+}
+
 void
 request_start_ready(struct engine *engine)
 {
@@ -244,11 +270,9 @@ request_start_ready(struct engine *engine)
 	struct list batch, held;
 	struct list *node;
 
-	/* Those who waited for memory go first, and in order: the first that finds none ends it. */
 	list_init(&held);
 	list_init(&batch);
-	list_splice(&batch, &engine->ops.buffer_waiters);
-	list_splice(&batch, &engine->ops.ready);
+	collect_ready(engine, &batch);
 	while ((node = list_take(&batch)) != NULL) {
 		struct op *op = list_entry(node, struct op, node);
 

@@ -543,6 +543,7 @@ write_again(struct write_op *op)
 	/* What was logged keeps its marks, and those behind it their records: rows may be torn. */
 	if (op->logged.first == 0)
 		marks_drop(op->op.engine, &op->marks);
+	op->op.makes_room |= op->logged.first != 0;
 	drop_memory(op);
 	op->state = WRITE_WAITING;
 	op->again_ns = op->op.engine->figures.stamp_ns;
@@ -612,7 +613,7 @@ write_start(struct op *base)
 		return;
 	}
 	if (op->buffer_bytes > 0) {
-		op->buffer = arena_take(&op->op.engine->arena, op->buffer_bytes);
+		op->buffer = op_take_memory(&op->op, op->buffer_bytes);
 		if (op->buffer == NULL) {
 			write_rows_give_back(op, false);
 			op_wait_for_buffer(&op->op);
@@ -709,6 +710,7 @@ create_write(struct engine *engine, struct piece *piece, struct write_op *instea
 	list_init(&op->logged.live);
 	op->logged.first = op->logged.last = 0;
 	op->logged.writes_back = op->op.writes_back = piece->request->writes_back;
+	op->op.makes_room = op->op.writes_back;
 	op->buffer = NULL;
 	engine->ops.count++;
 	engine->io->writes++;

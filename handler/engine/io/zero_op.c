@@ -419,6 +419,7 @@ zero_again(struct zero_op *op)
 	leave_writers(op);
 	if (op->logged.first == 0)
 		marks_drop(op->op.engine, &op->marks);
+	op->op.makes_room |= op->logged.first != 0;
 	op->state = ZERO_WAITING;
 	op->again_ns = op->op.engine->figures.stamp_ns;
 	if (++op->attempts > ATTEMPTS_MAX) {

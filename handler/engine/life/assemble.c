@@ -265,18 +265,20 @@ all_fit(struct engine *engine)
 	return fit;
 }
 
-static uint64_t
-arena_bound(const struct engine *engine)
+/* The largest operation has two partial rows that read every chunk, and parity for OP_BYTES_MAX of full
+ * ones (docs/design/memory.md).  So much is kept for those who make room in the write log: who waits for
+ * that room may have all the rest.
+ */
+static int
+make_arena(struct engine *engine)
 {
-	/* The largest operation has two partial rows that read every chunk, and parity for
-	 * OP_BYTES_MAX of full ones (docs/design/memory.md).
-	 */
-	uint64_t largest = 2ull * (engine->geometry.members + 4) * engine->geometry.chunk_bytes +
-			   3ull * OP_BYTES_MAX;
-	uint64_t wanted =
+	const uint64_t largest =
+		2ull * (engine->geometry.members + 4) * engine->geometry.chunk_bytes +
+		3ull * OP_BYTES_MAX;
+	const uint64_t wanted =
 		engine->options.buffer_bytes_max ? engine->options.buffer_bytes_max : 64ull << 20;
 
-	return wanted > largest ? wanted : largest;
+	return arena_init(&engine->arena, wanted > largest ? wanted : largest, largest);
 }
 
 static int
@@ -285,7 +287,7 @@ prepare_memory(struct engine *engine, uint64_t region_rows)
 	row_table_destroy(engine->rows);
 	engine->rows = row_table_create(engine->geometry.redundancy > 0 && !MUTANT(ROWS_SHARED));
 	arena_destroy(&engine->arena);
-	if (engine->rows == NULL || arena_init(&engine->arena, arena_bound(engine)) != 0)
+	if (engine->rows == NULL || make_arena(engine) != 0)
 		return -ENOMEM;
 	if (resync_init(engine) != 0 || rebuild_init(engine) != 0 || scrub_init(engine) != 0 ||
 	    repair_init(engine) != 0 || lost_io_init(engine) != 0 || row_cache_init(engine) != 0)

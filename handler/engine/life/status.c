@@ -291,7 +291,7 @@ engine_status(const struct engine *engine, struct engine_status *out)
 	out->epoch = engine->record.epoch;
 	out->event = engine->record.event;
 	out->buffer_bytes = (uint64_t)engine->arena.pages_peak * 4096;
-	out->buffer_bytes_max = (uint64_t)engine->arena.pages * 4096;
+	out->buffer_bytes_max = (uint64_t)engine->arena.pages_common * 4096;
 	/* One that was never assembled has no table of lost extents, in whatever phase it stops. */
 	if (engine->phase < PHASE_RUNNING || engine->lost == NULL)
 		return;

@@ -565,7 +565,7 @@ batch_start(struct op *op)
 	rows->buffer_bytes =
 		((size_t)engine->geometry.width * (size_t)rows->row_count + SYNC_SPARE_CHUNKS) *
 		engine->geometry.chunk_bytes;
-	rows->buffer = arena_take(&engine->arena, rows->buffer_bytes);
+	rows->buffer = arena_take(&engine->arena, rows->buffer_bytes, false);
 	if (rows->buffer == NULL) {
 		op_wait_for_buffer(op);
 		return;

@@ -54,11 +54,13 @@ is_closed(struct rig *rig)
 }
 
 static void
-begin(struct world *world, int level, int count, uint64_t seed, bool caches)
+begin_sized(struct world *world, int level, int count, uint32_t chunk_bytes, uint64_t load_bytes,
+	    uint64_t seed, bool caches)
 {
 	*world = (struct world){ 0 };
-	rig_init(&world->rig, level, count, 16384, LOAD_BYTES, seed);
+	rig_init(&world->rig, level, count, chunk_bytes, load_bytes, seed);
 	world->rig.options.log = LOG_MODE_ALWAYS;
+	world->rig.options.buffer_bytes_max = 1; /* as little as a volume can do with */
 	for (int i = 0; i < count; i++) {
 		tap_init(&world->taps[i], &world->rig.members[i]);
 		world->taps[i].judge = judge;
@@ -71,6 +73,12 @@ begin(struct world *world, int level, int count, uint64_t seed, bool caches)
 	rig_wait_for_resync(&world->rig);
 	wait_until(&world->rig, is_open);
 	world->rows_written = 0;
+}
+
+static void
+begin(struct world *world, int level, int count, uint64_t seed, bool caches)
+{
+	begin_sized(world, level, count, 16384, LOAD_BYTES, seed, caches);
 }
 
 static void
@@ -670,6 +678,32 @@ test_a_full_log_holds_no_more_than_it_can_write_to_rows(void **state)
 	}
 }
 
+/* A row that is held makes room in the log when it is written, and that takes memory: not behind those who
+ * have all of it, and wait for that room.
+ */
+static void
+test_what_makes_room_in_the_log_finds_memory(void **state)
+{
+	struct world world;
+	struct rig *rig = &world.rig;
+	uint64_t since_ms;
+
+	(void)state;
+	begin_sized(&world, 5, 5, 131072, 48ull << 20, 730, false);
+	rig_submit(rig, REQUEST_WRITE, 5, 120, false);
+	rig_drain(rig);
+	assert_int_equal(world.rows_written, 0);
+	/* the last of them smaller, so that they leave nothing */
+	for (uint64_t i = 1; i <= 92; i++)
+		rig_submit(rig, REQUEST_WRITE, i * 1024 + 100, i <= 40 ? 400 : 140, false);
+	rig_submit(rig, REQUEST_READ, 500, 8, false);
+	since_ms = rig->now_ms;
+	rig_drain(rig);
+	assert_int_equal(rig->failed, 0);
+	assert_true(rig->now_ms - since_ms < 5000);
+	end(&world);
+}
+
 int
 main(void)
 {
@@ -696,6 +730,7 @@ main(void)
 		cmocka_unit_test(test_who_waits_for_a_row_waits_no_longer_than_any_request),
 		cmocka_unit_test(test_what_no_record_has_waits_no_longer_than_any_request),
 		cmocka_unit_test(test_a_full_log_holds_no_more_than_it_can_write_to_rows),
+		cmocka_unit_test(test_what_makes_room_in_the_log_finds_memory),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
