@@ -161,7 +161,7 @@ class FirstHour:
             )
         types = self.gateway.types
         types("iraid scrub start v0 --wait", status=SCRUB_FOUND, seconds=600)
-        types("iraid scrub status v0")
+        types("iraid scrub status v0", status=SCRUB_FOUND)
         types("iraid scrub start v0 --repair --wait", status=None, seconds=600)
         types("iraid scrub start v0 --wait", seconds=600)
         self.initiator.types(SUMS)

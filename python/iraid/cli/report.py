@@ -261,7 +261,7 @@ class Report:
         if where:
             self.line(f"Rows that did not match begin at these bytes of the volume: {where}{more}")
         if scrub.mode != "repair":
-            self.line(f"Rewrite their parity from the data: iraid scrub start {volume.name} --repair")
+            self.line(f"To correct them: iraid scrub start {volume.name} --repair.  {_what_repair_does(volume)}")
 
     def lost(self, name: str, extents: list[model.Extent]) -> None:
         if not extents:
@@ -415,6 +415,13 @@ class Report:
             return
         rows = [[name, _flat_value(value)] for name, value in seen.superblock.items()]
         self.table(["SUPERBLOCK", "VALUE"], rows, wide=(1,))
+
+
+def _what_repair_does(volume: model.Volume) -> str:
+    """As docs/operating/members.md has it."""
+    if volume.level == 6 or (volume.level == 1 and len(volume.members) > 2):
+        return f"Where the others agree against one member it is the one corrected: 'iraid events {volume.name}' says which."
+    return "Nobody can tell here which member is wrong: the data is taken as right, and the rest is rewritten."
 
 
 def _skipped(target: model.Target) -> str | None:

@@ -336,6 +336,15 @@ def test_scrub_says_where_rows_did_not_fit_and_what_to_do():
     assert "iraid scrub start v0 --repair" in text
 
 
+@pytest.mark.parametrize(
+    ("level", "words"),
+    [(5, "the data is taken as right"), (6, "Where the others agree against one member it is the one corrected")],
+)
+def test_scrub_says_what_a_repair_takes_as_right(level, words):
+    one = a_volume(level=level, scrub=NO_SCRUB | work(mode="check", total_rows=9, mismatches=1, mismatch_offsets=[0]))
+    assert words in shown(io.StringIO(), lambda report: report.scrub(one))
+
+
 def test_lost_extents_are_listed_with_what_to_do():
     extents = [model.Extent(4096, 512), model.Extent(1 << 30, 1024)]
     text = shown(io.StringIO(), lambda report: report.lost("v0", extents))
