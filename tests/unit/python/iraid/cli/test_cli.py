@@ -401,6 +401,7 @@ def test_json_has_the_same_keys_when_the_handler_says_less_or_more(iraid):
                                 "serial": "",
                                 "size_bytes": 0,
                                 "block_bytes": 0,
+                                "device_type": 0,
                                 "writable": True,
                                 "signature": None,
                                 "error": None,
