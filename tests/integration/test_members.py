@@ -18,6 +18,7 @@ from typing import Any
 
 import nbd
 import pytest
+from fake_target import FakeTarget
 
 from iraid_dev.stack.farm import TargetFarm, TargetOptions
 from iraid_dev.stack.private_gateway import IRAID, PYTHON, Gateway, Ran, Served, call, wait_until
@@ -764,6 +765,23 @@ def test_one_lun_by_two_names_is_never_taken_twice(gateway: Gateway, make_farm: 
     gateway.must("stop", "v0")
     ran = gateway.iraid("add-spare", "v0", farm.member(1, 1), "--force")
     assert ran.status == 1 and "first start the volume" in ran.err, ran
+
+
+def test_nobody_ends_a_session_by_looking_at_its_lun_by_another_name(
+    gateway: Gateway, make_farm: Callable[..., TargetFarm]
+) -> None:
+    """Who logs in with a session's own ISID ends it (RFC 7143, 6.3.5)."""
+    farm = make_farm(2)
+    with FakeTarget(size_bytes=farm.backing(0).stat().st_size) as target:
+        gateway.create("v0", [*farm.members(), target.member])
+        gateway.must("wait", "v0")
+        working = target.isids[-1]
+        assert working not in target.isids[:-1]
+        other = target.member.replace("127.0.0.1", "[::ffff:127.0.0.1]")
+        for words in (["add-spare", "v0", other, "--force"], ["replace", "v0", "0", other, "--force"]):
+            ran = gateway.iraid(*words)
+            assert ran.status == 1 and "are the same LUN" in ran.err, ran
+        assert target.isids.count(working) == 1
 
 
 def test_a_spare_is_added_to_a_volume_that_does_not_run(gateway: Gateway, farm: TargetFarm) -> None:

@@ -177,6 +177,55 @@ not_attached(struct joining *joining, struct fault *fault)
 	return true;
 }
 
+/* Where nobody but its own session may read it, as on LIO. */
+static bool
+says_it_is(struct joining *joining, const struct device_address *address)
+{
+	const struct scsi_device *wanted = &joining->device.device;
+	struct member_work *member = calloc(1, sizeof(*member));
+	struct fault ignored;
+	const bool same = member != NULL &&
+			  device_open(address, &joining->credentials, LOGIN_MS_MAX, NULL,
+				      &member->session, &member->device, &ignored) &&
+			  strcmp(member->device.identity, wanted->identity) == 0 &&
+			  strcmp(member->device.serial, wanted->serial) == 0;
+
+	if (member != NULL)
+		rpc_device_close(member);
+	free(member);
+	return same;
+}
+
+/* By another portal it may be a LUN that the volume works with.  Who logs in by the name that the
+ * volume's own session has there would end that one: so the first look is by another name.
+ */
+static bool
+not_attached_by_another_portal(struct joining *joining, struct fault *fault)
+{
+	struct member_work *device = &joining->device;
+	const struct member_address *address = &device->address.address;
+	bool looked = false, readable = false, good = true;
+
+	for (int i = 0; good && !readable && i < joining->config.device_count; i++) {
+		const struct device_address *other = &joining->config.devices[i];
+
+		if (strcmp(other->address.iqn, address->iqn) != 0 ||
+		    other->address.lun != address->lun || !is_open(joining, other))
+			continue;
+		if (!looked) {
+			readable = rpc_device_open(device, NULL, &joining->credentials, fault);
+			good = readable || fault->code == FAULT_IN_USE;
+		}
+		looked = true;
+		if (readable)
+			good = not_attached(joining, fault);
+		else
+			good = good && !says_it_is(joining, other);
+	}
+	rpc_device_close(device);
+	return good;
+}
+
 static bool
 look_at(struct joining *joining, struct fault *fault)
 {
@@ -192,7 +241,8 @@ look_at(struct joining *joining, struct fault *fault)
 		return fault_set(fault, FAULT_UNFIT, "remove one first: iraid remove",
 				 "volume \"%s\" already has %d devices, which is the maximum",
 				 joining->config.name, SLOTS_MAX);
-	if (!rpc_device_open(device, joining->config.uuid, &joining->credentials, fault) ||
+	if (!not_attached_by_another_portal(joining, fault) ||
+	    !rpc_device_open(device, joining->config.uuid, &joining->credentials, fault) ||
 	    !rpc_device_free(device, &joining->config, fault) || !not_attached(joining, fault) ||
 	    (!joining->force && !rpc_device_unused(device, fault)) || !large_enough(joining, fault))
 		return false;
