@@ -355,6 +355,78 @@ def uuid_of(gateway: Gateway) -> str:
     return found[1]
 
 
+def answers(agent: Agent, script: str) -> None:
+    """In place of the program that asks."""
+    program = agent.folder / "libexec/volume-standing"
+    program.unlink(missing_ok=True)
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(0o755)
+
+
+@pytest.mark.parametrize("says", ["echo refuses; echo too many connections", "echo no module; exit 1"])
+def test_who_can_not_be_asked_is_not_believed_to_be_gone(agent: Agent, says: str) -> None:
+    agent.must(SUCCESS, "start", "promote")
+    answers(agent, says)
+    for action in ("monitor", "start"):
+        said = agent.must(GENERIC, action)
+        assert "hangs" not in said, said
+    agent.must(SUCCESS, "stop")  # by iraid standby, which was not refused
+    assert agent.role() == ("standby", "standby")
+
+
+def test_who_can_not_be_asked_for_a_moment_is_asked_again(agent: Agent) -> None:
+    """An upgrade puts the program's parts in place one after the other."""
+    agent.must(SUCCESS, "start", "promote")
+    once = agent.folder / "once"
+    answers(agent, f'[ -e {once} ] && exec {ROOT}/scripts/volume-standing "$@"; : >{once}; echo no module; exit 1')
+    agent.must(PROMOTED, "monitor")
+    once.unlink()
+    agent.must(SUCCESS, "stop")
+    assert agent.role() == ("standby", "standby")
+
+
+def test_a_demotion_waits_for_what_somebody_else_has_begun(agent: Agent, farm: TargetFarm) -> None:
+    """Sessions end when members have answered, and one of them stands still."""
+    agent.must(SUCCESS, "start", "promote")
+    farm.stop(0)
+    by_hand = subprocess.Popen(
+        [agent.folder / "bin/iraid", "standby", "v0"], env=agent.environment(), stdout=subprocess.DEVNULL
+    )
+    try:
+        wait_until(lambda: agent.role()[0] == "standby", "the other one to have asked")
+        agent.must(SUCCESS, "demote")
+        assert agent.role() == ("standby", "standby")
+        assert by_hand.wait(COMMAND_SECONDS_MAX) == 0
+    finally:
+        farm.cont(0)
+        by_hand.kill()
+        by_hand.wait()
+
+
+def test_another_gateway_has_its_turn_before_the_one_that_failed(agent: Agent) -> None:
+    agent.at(1000)
+    agent.must(SUCCESS, "start", "promote")
+    agent.gateway.must("standby", "v0")  # by hand: a failure, for Pacemaker
+    agent.must(FAILED_PROMOTED, "monitor")
+    agent.must(SUCCESS, "demote", "stop", "start", "monitor")
+    assert agent.scores[-1] == NEVER
+    agent.at(1029)
+    agent.must(SUCCESS, "monitor")
+    assert agent.scores[-1] == NEVER
+    agent.at(1030)
+    agent.must(SUCCESS, "monitor")
+    assert agent.scores[-1] == "300"
+
+
+def test_who_sees_no_other_gateway_tries_again_at_once(agent: Agent) -> None:
+    agent.must(SUCCESS, "start", "promote")
+    agent.sees("here")
+    agent.gateway.must("standby", "v0")
+    agent.must(FAILED_PROMOTED, "monitor")
+    agent.must(SUCCESS, "demote")
+    assert agent.scores[-1] == "300"
+
+
 def test_a_stop_that_can_t_be_sure_fails(agent: Agent) -> None:
     """Whoever has the volume does not go when it is killed: here its lock is held by another than it says."""
     agent.must(SUCCESS, "start", "promote")

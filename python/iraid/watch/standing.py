@@ -4,6 +4,7 @@
     unknown                                 it has no such volume, or can't read its file
     dead                                    nobody listens at the control socket
     hangs                                   somebody does, and does not answer
+    refuses                                 the handler can't tell now: too many connections, no memory
 
 A second line says why, for a person.  REACHED of DEVICES members and spares have a portal that takes TCP connections:
 the same question in all roles, so that two gateways which see the same count the same.  On standby there are no sessions to
@@ -24,12 +25,13 @@ from iraid.control.errors import IraidError
 
 REACH_SECONDS = 2.0
 AGAIN_SECONDS = 0.1
+CAN_NOT_NOW = ("busy", "internal")
 PORT_DEFAULT = 3260
 
 
 @dataclass(frozen=True)
 class Standing:
-    word: str  # answers, unknown, dead, hangs
+    word: str  # answers, unknown, dead, hangs, refuses
     text: str = ""
     volume: model.Volume | None = None
 
@@ -39,7 +41,7 @@ def ask(name: str, seconds: float, patience: float) -> Standing:
     begun = time.monotonic()
     while True:
         standing = _ask_once(Client(seconds_max=max(seconds - (time.monotonic() - begun), AGAIN_SECONDS)), name)
-        bound = {"dead": patience, "hangs": seconds}.get(standing.word, 0.0)
+        bound = {"dead": patience, "hangs": seconds, "refuses": seconds}.get(standing.word, 0.0)
         if time.monotonic() - begun + AGAIN_SECONDS > bound:
             return standing
         time.sleep(AGAIN_SECONDS)
@@ -49,6 +51,8 @@ def _ask_once(client: Client, name: str) -> Standing:
     try:
         volume = client.status(name)
     except IraidError as error:
+        if error.kind in CAN_NOT_NOW:
+            return Standing("refuses", error.message)
         if error.kind not in NO_ANSWER:
             return Standing("unknown", error.message)
         nobody = isinstance(error.__cause__, FileNotFoundError | ConnectionRefusedError)

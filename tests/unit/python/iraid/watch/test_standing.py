@@ -90,6 +90,19 @@ def test_a_volume_that_the_handler_does_not_know(tmp_path: Path, monkeypatch: py
     assert (told.word, told.text) == ("unknown", 'no volume "v9"')
 
 
+@pytest.mark.parametrize("code", [8, 10])
+def test_a_handler_that_can_not_tell_now_may_have_it_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    monkeypatch.setenv("IRAID_SOCKET", str(tmp_path / "socket"))
+    error = b'{"jsonrpc": "2.0", "id": 1, "error": {"code": %d, "message": "too many", "data": {}}}\n' % code
+    thread = threading.Thread(target=answering(tmp_path / "socket", error))
+    thread.start()
+    told = standing.ask("v0", seconds=0.0, patience=0.0)
+    thread.join()
+    assert (told.word, told.text, standing.line(told)) == ("refuses", "too many", "refuses")
+
+
 @pytest.mark.parametrize("words", [[], ["v0"], ["v0", "1"], ["v0", "x", "1"], ["v0", "1", "1", "1"]])
 def test_bad_arguments(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert standing.main(words) == 2
