@@ -47,6 +47,7 @@ LOOK_SECONDS = 0.05
 LOG = Path("/var/log/tcmu-runner.log")
 LOG_LINES = 3
 WORKS = ("active", "degraded")
+STANDBY = "standby"
 INTERRUPTIONS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 _EPILOG = """\
@@ -292,7 +293,7 @@ def wait_for_volumes(client: Client, names: list[str]) -> list[model.Volume]:
         found = {volume.name: volume.state for volume in volumes}
         states = {found.get(name, "stopped") for name in names}
         patience = OPEN_SECONDS if "stopped" in states else READY_SECONDS
-        if states.issubset((*WORKS, "failed")) or time.monotonic() > begin + patience:
+        if states.issubset((*WORKS, STANDBY, "failed")) or time.monotonic() > begin + patience:
             return volumes
         time.sleep(LOOK_SECONDS)
 
@@ -450,6 +451,7 @@ def _check_volumes(volumes: list[model.Volume], force: bool) -> None:
 
 def _restart(client: Client, pid: int, volumes: list[model.Volume], stop_seconds: float, report: Upgrade) -> None:
     suspect = {volume.name: volume.regions.suspect for volume in volumes}
+    passive = {volume.name for volume in volumes if volume.state == STANDBY}
     running = [volume.name for volume in volumes if volume.users]
     log_bytes = _log_bytes()
     begin = time.monotonic()
@@ -477,7 +479,7 @@ def _restart(client: Client, pid: int, volumes: list[model.Volume], stop_seconds
     late = [
         f"volume {volume.name} is {volume.state}: {volume.reason or 'see iraid status'}"
         for volume in used
-        if volume.state not in WORKS
+        if volume.state not in WORKS and not (volume.state == STANDBY and volume.name in passive)
     ]
     report.notes += late
 

@@ -218,6 +218,18 @@ def test_a_volume_that_is_not_begun_is_not_waited_for_as_one_that_is_assembled(m
     assert upgrade.wait_for_volumes(machine, ["v0"])[0].state == "active"
 
 
+def test_a_volume_on_standby_is_not_waited_for(monkeypatch, tmp_path):
+    machine = Machine(monkeypatch, tmp_path, "works")
+    monkeypatch.setattr(upgrade, "READY_SECONDS", 1.0)
+    passive = volume("standby")
+    passive.name = "v1"
+    asked = []
+    machine.volumes = lambda: asked.append(1) or [volume("active"), passive]
+    report = upgrade.Upgrade("possible", "/x/handler_iraid.so", "1.0")
+    upgrade._restart(machine, 100, [volume("active"), passive], 15, report)
+    assert report.outcome == "taken" and report.notes == [] and len(asked) == 1
+
+
 def test_it_is_told_which_volume_the_new_handler_did_not_have(monkeypatch, tmp_path):
     with pytest.raises(IraidError, match="volume v0 is missing"):
         Machine(monkeypatch, tmp_path, "has no volume").take()
