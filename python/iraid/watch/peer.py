@@ -94,6 +94,9 @@ def new_nonce() -> bytes:
     return secrets.token_hex(NONCE_BYTES).encode()
 
 
+MISSING = "missing"  # in place of a digest: a file with secrets that is not there, or has nothing in it
+
+
 def _digest(nonce: bytes | None, kind: str, text: str) -> str | None:
     if not nonce:
         return None
@@ -138,10 +141,21 @@ def _volume(status: model.Volume, nonce: bytes | None) -> Volume:
         return told
     told.initiator, told.members = shown["values"]["initiator"], shown["values"]["members"]
     told.settings = [Setting(one["key"], str(one["value"])) for one in shown["keys"] if one["key"] not in _OWN_KEYS]
-    path = shown["values"]["chap_file"]
-    text = facts.read_text(Path(path)).strip() if path.startswith("/") else ""
-    told.chap = (_digest(nonce, "chap", text) if text else None) if path.startswith("/") else ""
+    told.chap = _chap(shown["values"]["chap_file"], nonce)
     return told
+
+
+def _chap(path: str, nonce: bytes | None) -> str | None:
+    """A digest, "" for no CHAP, MISSING, or None for who may not know."""
+    if not path.startswith("/"):
+        return ""
+    try:
+        text = Path(path).read_text(errors="replace").strip()
+    except PermissionError:
+        return None
+    except OSError:
+        return MISSING
+    return _digest(nonce, "chap", text) if text else MISSING
 
 
 def _exports(tree: lio_tree.Tree, root: Path, nonce: bytes | None) -> Iterator[Export]:
@@ -465,7 +479,12 @@ def _secrets(pair: Pair, mine: Volume, theirs: Volume) -> Iterator[Finding]:
             f"volume {mine.name}: CHAP secrets are not compared: without --nonce, or root, they are not told",
         )
     elif mine.chap != theirs.chap:
-        words = {mine.chap: "one", theirs.chap: "another one", "": "none"}
+        words = {
+            mine.chap: "one",
+            theirs.chap: "another one",
+            "": "none",
+            MISSING: "one whose file is not there or empty",
+        }
         yield pair.differ(
             "bad",
             f"volume {mine.name}: CHAP of its targets differs; secret",

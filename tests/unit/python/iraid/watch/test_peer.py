@@ -1,6 +1,8 @@
 """iraid doctor --peer: what is wrong with two gateways together is found, with what is so on each and what to type; and
 nothing is found on a pair without a fault.  No secret is told."""
 
+import pathlib
+import unittest.mock
 import json
 import os
 from copy import deepcopy
@@ -169,6 +171,7 @@ CASES = {
     ),
     "secret": ({"volume__chap": "another digest"}, "configuration", "bad", ["CHAP", "another one on gw2"]),
     "no secret": ({"volume__chap": ""}, "configuration", "bad", ["CHAP", "one here, none on gw2"]),
+    "secret missing": ({"volume__chap": "missing"}, "configuration", "bad", ["CHAP", "not there or empty on gw2"]),
     "secret not told": ({"volume__chap": None}, "configuration", "unknown", ["--nonce"]),
     "spares": ({"there__spares": []}, "configuration", "warning", ["spares", "none on gw2"]),
     "initiator": (
@@ -341,8 +344,12 @@ def test_what_is_no_facts_is_refused_by_name(text):
     assert "gateway gw2" in refused.value.message and refused.value.remedy
 
 
-def test_a_secret_that_can_t_be_read_is_not_taken_for_none(tell, machine):
+def test_a_secret_that_can_t_be_read_is_not_taken_for_none(tell, machine, monkeypatch):
+    (machine / "secret").write_text("\n")
+    assert tell().volumes[0].chap == "missing"
     (machine / "secret").unlink()
+    assert tell().volumes[0].chap == "missing"
+    monkeypatch.setattr(pathlib.Path, "read_text", unittest.mock.Mock(side_effect=PermissionError))
     assert tell().volumes[0].chap is None
 
 
