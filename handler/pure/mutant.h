@@ -377,6 +377,9 @@
 	X(ROOM_BEHIND, "room-behind", 15,							\
 	  "test_write_back: test_what_makes_room_in_the_log_finds_memory",			\
 	  "who makes room in the log waits for memory behind those who wait for that room")	\
+	X(UNLOGGED_TOLD_EARLY, "unlogged-told-early", 18,					\
+	  "test_write_back: test_what_a_broken_log_has_no_record_of_is_not_acknowledged_before_it_is_closed", \
+	  "what no record has is acknowledged while a start would bring back what older records have")	\
 	X(PIECE_FORGOTTEN, "piece-forgotten", 6,						\
 	  "test_engine_order: test_a_piece_that_went_with_a_cache_is_written_again",		\
 	  "a request is acknowledged although a cache took a piece of it along")		\

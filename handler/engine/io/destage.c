@@ -354,7 +354,28 @@ row_flushed(struct flush_waiter *waiter, int result)
 		return;
 	}
 	engine->io->backs.under_way--;
-	back_end(back, back->lost ? -ENODATA : 0);
+	if (back->lost || list_empty(&back->unlogged) || !write_log_is_emptied(engine) ||
+	    MUTANT(UNLOGGED_TOLD_EARLY)) {
+		back_end(back, back->lost ? -ENODATA : 0);
+		return;
+	}
+	back->state = BACK_WRITTEN;
+	put_in(back, &engine->io->backs.written);
+	engine->io->backs.written_count++;
+	engine->activity++;
+	if (back->oldest != NULL)
+		back_drop_part(engine, back->oldest);
+	back->oldest = NULL;
+}
+
+/* No start will read what the log had of these rows. */
+void
+write_back_log_closed(struct engine *engine)
+{
+	struct list *node;
+
+	while ((node = list_take(&engine->io->backs.written)) != NULL)
+		back_end(list_entry(node, struct write_back, node), 0);
 }
 
 static void
@@ -634,10 +655,12 @@ write_back_run(struct engine *engine)
 	if (engine->fenced || engine->phase >= PHASE_RELEASE) {
 		leave(&engine->io->backs.rows);
 		leave(&engine->io->backs.urgent);
+		leave(&engine->io->backs.written);
 		return;
 	}
 	fail_overdue(&engine->io->backs.urgent);
 	fail_overdue(&engine->io->backs.busy);
+	fail_overdue(&engine->io->backs.written);
 	write_back_some(&engine->io->backs.urgent, true);
 	write_back_some(&engine->io->backs.rows, must_all_go(engine));
 }

@@ -69,10 +69,11 @@ struct io {
 
 	struct { /* rows of which something is in the write log, and not in them yet */
 		/* of write_back.node: held, the oldest first; those that are written before others;
-		 * and those that are being written
+		 * those that are being written; and those that were, and wait for the log's end
 		 */
-		struct list rows, urgent, busy;
-		unsigned int count;	/* of all three */
+		struct list rows, urgent, busy, written;
+		unsigned int count; /* of all four */
+		unsigned int written_count;
 		unsigned int under_way; /* of busy */
 		bool batch;		/* the oldest rows are being written */
 		uint64_t pages;		/* that hold something */
@@ -135,6 +136,7 @@ uint64_t plug_deadline(const struct engine *engine);
 /* --- destage.c --- */
 
 void write_back_run(struct engine *engine);
+void write_back_log_closed(struct engine *engine); /* superblocks do not name its key any more */
 uint64_t write_back_deadline(const struct engine *engine);
 
 /* --- write_back.c --- */

@@ -339,6 +339,7 @@ io_init(struct engine *engine)
 	list_init(&io->backs.rows);
 	list_init(&io->backs.urgent);
 	list_init(&io->backs.busy);
+	list_init(&io->backs.written);
 	list_init(&io->backs.free_rows);
 	list_init(&io->backs.free_parts);
 	list_init(&io->backs.free_pages);

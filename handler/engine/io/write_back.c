@@ -322,6 +322,7 @@ back_end(struct write_back *back, int result)
 		back_drop_part(engine, back->oldest);
 	list_remove(&back->node);
 	engine->io->backs.count--;
+	engine->io->backs.written_count -= back->state == BACK_WRITTEN;
 	account(back, 0);
 	engine->activity++;
 	drop_pages(back);

@@ -27,7 +27,8 @@ enum back_state {
 	BACK_READING,
 	BACK_WRITING,
 	BACK_FLUSHING,
-	BACK_LOSING, /* a block of it can't be written: that goes on record */
+	BACK_LOSING,  /* a block of it can't be written: that goes on record */
+	BACK_WRITTEN, /* until the log is closed: a start would bring back what it has of the row */
 };
 
 struct back_run { /* that is being written */
@@ -38,7 +39,7 @@ struct back_run { /* that is being written */
 struct write_back {
 	struct op op; /* must be first; for its claim only */
 	enum back_state state;
-	struct list node; /* of io.backs.rows, .urgent or .busy */
+	struct list node; /* of io.backs.rows, .urgent, .busy or .written */
 	uint64_t row;
 	struct row_claim claim;
 	struct list logging;	  /* of back_part.node: their records are not durable yet */

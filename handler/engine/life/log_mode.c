@@ -214,6 +214,7 @@ opened(struct engine *engine)
 
 	log->renews = log->moving = false;
 	enter(engine, LOG_STEADY);
+	write_back_log_closed(engine);
 	if (engine->record.log_key == 0) {
 		write_log_close(engine);
 		if (was_on)
@@ -298,7 +299,7 @@ log_mode_run(struct engine *engine)
 			enter(engine, LOG_EMPTIES);
 		return;
 	case LOG_EMPTIES:
-		if (engine->io->backs.count == 0)
+		if (engine->io->backs.count == engine->io->backs.written_count)
 			enter(engine, LOG_DRAINS);
 		return;
 	case LOG_STEADY:
