@@ -380,6 +380,9 @@
 	X(UNLOGGED_TOLD_EARLY, "unlogged-told-early", 18,					\
 	  "test_write_back: test_what_a_broken_log_has_no_record_of_is_not_acknowledged_before_it_is_closed", \
 	  "what no record has is acknowledged while a start would bring back what older records have")	\
+	X(GONE_COPY_COUNTED, "gone-copy-counted", 18,						\
+	  "test_engine_replay: test_who_has_gone_may_have_had_the_other_copy",			\
+	  "a record of which one copy can't be read and the other has gone is taken for one that never was") \
 	X(PIECE_FORGOTTEN, "piece-forgotten", 6,						\
 	  "test_engine_order: test_a_piece_that_went_with_a_cache_is_written_again",		\
 	  "a request is acknowledged although a cache took a piece of it along")		\

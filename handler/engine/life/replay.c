@@ -107,10 +107,17 @@ rows_fit(struct replay *replay)
 	struct engine *engine = replay->engine;
 	const struct superblock *record = &engine->record;
 
-	if (record->log_proven || record->log_roles == engine->missing)
+	if (replay->hidden)
+		replay->hole = "a newer record of it may be gone, or can't be read";
+	else if (record->log_proven || record->log_roles == engine->missing)
 		intent_all_recorded(&engine->intent, engine_bare(engine) || record->log_proven);
 	else
 		replay->hole = "another member is missing since, and not all rows were proven";
+	if (replay->hole != NULL)
+		engine_log(engine, LOG_ERR,
+			   "the write log is replayed, but %s: rows that were being written count "
+			   "as after any crash",
+			   replay->hole);
 	for (int i = 0; i < replay->refused_count; i++)
 		if (i < REFUSED_MAX && !MUTANT(REPLAY_REFUSED_TRUSTED))
 			intent_suspect_rows(&engine->intent, replay->refused[i],

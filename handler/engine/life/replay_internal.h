@@ -74,6 +74,7 @@ struct replay {
 	struct flush_waiter flush;
 	uint64_t record;  /* generation of superblocks; 0: not yet */
 	const char *hole; /* why nothing is replayed; NULL: all was */
+	bool hidden;	  /* a newer record may stand where nothing can be read, or is gone */
 };
 
 /* --- replay.c --- */

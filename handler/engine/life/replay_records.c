@@ -162,10 +162,12 @@ replay_read_logs(struct replay *replay)
 
 /* --- what is to be done --- */
 
-/* As many logs have blocks that can't be read as the newest record had copies. */
+/* Logs that have blocks which can't be read: as many as the newest record had copies? */
 static bool
-may_hide(const struct replay *replay)
+may_hide(const struct replay *replay, bool with_gone)
 {
+	const int left = replay->engine->geometry.redundancy + 1 -
+			 __builtin_popcount(replay->engine->missing);
 	const struct log_copy *newest =
 		replay->copy_count > 0 ? &replay->copies[replay->copy_count - 1] : NULL;
 	int hiding = 0, copies;
@@ -173,9 +175,10 @@ may_hide(const struct replay *replay)
 	for (size_t i = 0; i < replay->copy_count; i++)
 		if (replay->copies[i].header.sequence > newest->header.sequence)
 			newest = &replay->copies[i];
-	copies = newest != NULL ? __builtin_popcount(newest->header.copies)
-				: replay->engine->geometry.redundancy + 1 -
-					  __builtin_popcount(replay->engine->missing);
+	copies = newest != NULL ? __builtin_popcount(newest->header.copies) : left;
+	/* each of those who have gone since may have had one */
+	if (with_gone && copies > left)
+		copies = left;
 	for (int role = 0; role < IRAID_MEMBERS_MAX; role++)
 		hiding += replay->scans[role].hides;
 	return hiding >= copies;
@@ -220,7 +223,9 @@ replay_decide(struct replay *replay)
 	struct engine *engine = replay->engine;
 
 	replay->copy_count = log_replay_drop_stale(replay->copies, replay->copy_count);
-	log_replay_decide(replay->copies, replay->copy_count, may_hide(replay), &replay->decided);
+	log_replay_decide(replay->copies, replay->copy_count, may_hide(replay, false),
+			  &replay->decided);
+	replay->hidden = may_hide(replay, true) && !MUTANT(GONE_COPY_COUNTED);
 	if (replay->decided.missing_from != 0)
 		replay->hole = "records of it are gone that were there";
 	else if (is_any_forced(engine) && !MUTANT(REPLAYED_BY_FORCE))

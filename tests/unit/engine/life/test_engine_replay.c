@@ -393,6 +393,92 @@ test_what_may_be_hidden_in_an_unreadable_log_is_not_taken_for_nothing(void **sta
 	end_in_pieces(&world);
 }
 
+/* Where the newest record stands in the member's log, and its number; 0: none. */
+static uint64_t
+find_newest(struct world *world, int member, uint64_t *sequence)
+{
+	uint8_t block[LOG_BLOCK_BYTES];
+	struct log_header header;
+	uint64_t found = 0;
+
+	*sequence = 0;
+	for (uint64_t at = LOG_OFFSET; at < LOG_OFFSET + LOG_BYTES; at += LOG_BLOCK_BYTES) {
+		disk_read(&world->rig.members[member].disk, at, block, LOG_BLOCK_BYTES);
+		if (!decode(world, block, &header) || header.sequence <= *sequence)
+			continue;
+		*sequence = header.sequence;
+		found = at;
+	}
+	return found;
+}
+
+/* It is on two members.  One of them goes with the gateway, and the other one's block can't be read. */
+static void
+hide_newest(struct world *world)
+{
+	uint64_t sequences[MEMBERS_MAX], newest = 0, at;
+	int gone = -1;
+
+	for (int i = 0; i < world->rig.count; i++) {
+		find_newest(world, i, &sequences[i]);
+		newest = sequences[i] > newest ? sequences[i] : newest;
+	}
+	/* of which the row is written, so that it is another's chunk that does not fit */
+	for (int i = world->rig.count - 1; i > 0 && gone < 0; i--)
+		if (sequences[i] == newest)
+			gone = i;
+	assert_true(gone > 0);
+	for (int i = 0; i < world->rig.count; i++) {
+		at = find_newest(world, i, &sequences[i]);
+		if (i != gone && sequences[i] == newest)
+			disk_damage(&world->rig.members[i].disk, at);
+	}
+	fake_member_cut(&world->rig.members[gone], false);
+}
+
+static bool
+is_proven(struct rig *rig)
+{
+	return rig_superblock(rig, 0).log_proven;
+}
+
+/* With all members there are two copies.  Who has gone since may have had one: what can't be read in the
+ * only log that is left may be newer than all that can.
+ */
+static void
+test_who_has_gone_may_have_had_the_other_copy(void **state)
+{
+	(void)state;
+	for (uint64_t row = 4; row < 8; row++) {
+		struct world world;
+		struct rig *rig = &world.rig;
+
+		begin_with(&world, 5, 4, 342, true);
+		rig->options.log = LOG_MODE_ALWAYS;
+		rig_start_active(rig);
+		submit_everywhere(rig, REQUEST_WRITE, 128, 128);
+		rig_drain(rig);
+		rig_wait_for_resync(rig);
+		wait_until(rig, is_open);
+		wait_until(rig, is_proven);
+		world.key = rig_superblock(rig, 0).log_key;
+		rig_submit(rig, REQUEST_WRITE, 0, 24, false);
+		rig_drain(rig);
+		world.rows_of = 1;
+		rig_submit(rig, REQUEST_WRITE, row * 24 + 8, 32, false);
+		for (int step = 0; step < 20000 && held(&world) == 0; step++)
+			rig_step(rig);
+		rig_steps(rig, 60);
+		crash(&world);
+		hide_newest(&world);
+		rig_start(rig);
+		wait_until(rig, is_degraded_with_loss);
+		rig->errors_allowed = true;
+		rig_verify(rig); /* nothing is wrong */
+		end_in_pieces(&world);
+	}
+}
+
 /* --- between the reads and the loads --- */
 
 static void
@@ -633,6 +719,7 @@ main(void)
 			test_a_start_by_force_replays_from_the_other_copy_of_what_is_refused),
 		cmocka_unit_test(
 			test_what_may_be_hidden_in_an_unreadable_log_is_not_taken_for_nothing),
+		cmocka_unit_test(test_who_has_gone_may_have_had_the_other_copy),
 		cmocka_unit_test(test_a_record_that_changes_while_it_is_read_is_not_replayed),
 		cmocka_unit_test(
 			test_a_member_that_goes_while_its_records_are_read_is_done_without),
