@@ -383,6 +383,9 @@
 	X(GONE_COPY_COUNTED, "gone-copy-counted", 18,						\
 	  "test_engine_replay: test_who_has_gone_may_have_had_the_other_copy",			\
 	  "a record of which one copy can't be read and the other has gone is taken for one that never was") \
+	X(RETURNED_COMPARED, "returned-compared", 14,						\
+	  "test_engine_scrub: test_a_copy_that_was_not_read_is_compared_with_nothing",		\
+	  "a scrub compares, and corrects by, what it has not read of a member that came back meanwhile") \
 	X(PIECE_FORGOTTEN, "piece-forgotten", 6,						\
 	  "test_engine_order: test_a_piece_that_went_with_a_cache_is_written_again",		\
 	  "a request is acknowledged although a cache took a piece of it along")		\

@@ -457,6 +457,19 @@ may_go_on(const struct sync_rows *rows)
 	return rows->purpose == SYNC_PARITY && sync_rows_knowable(rows) ? 0 : -ENOLINK;
 }
 
+/* Who is back has the rows that it did not miss, and was not read. */
+static bool
+was_read(const struct sync_rows *rows)
+{
+	if (rows->purpose == SYNC_FILL || MUTANT(RETURNED_COMPARED))
+		return true;
+	for (int i = 0; i < rows->row_count; i++)
+		if (engine_absent(rows->op.engine, rows->first_row + (uint64_t)i) !=
+		    rows->absent[i])
+			return false;
+	return true;
+}
+
 static void
 batch_read_done(struct sync_rows *rows)
 {
@@ -467,7 +480,7 @@ batch_read_done(struct sync_rows *rows)
 		return;
 	}
 	if (rows->error == 0)
-		rows->error = may_go_on(rows);
+		rows->error = was_read(rows) ? may_go_on(rows) : -ENOLINK;
 	if (rows->error != 0)
 		sync_rows_end(rows, rows->error);
 	else if (rows->purpose == SYNC_FILL)
@@ -534,6 +547,7 @@ read_row(struct sync_rows *rows, struct gather *gather, int index)
 	const uint64_t row = rows->first_row + (uint64_t)index;
 	const uint32_t wanted = wanted_positions(rows, index);
 
+	rows->absent[index] = engine_absent(engine, row);
 	for (int position = 0; position < engine->geometry.width; position++) {
 		uint8_t role = geometry_role(&engine->geometry, row, (uint8_t)position);
 

@@ -72,9 +72,10 @@ struct sync_rows {
 	int row_count;
 	int pending;
 	int error;
-	uint32_t doubts;  /* intent.doubts when it began */
-	uint32_t missing; /* roles, when it was decided what to read */
-	uint8_t *buffer;  /* chunks by position and row, then SYNC_SPARE_CHUNKS of room */
+	uint32_t doubts;		/* intent.doubts when it began */
+	uint32_t missing;		/* roles, when it was decided what to read */
+	uint32_t absent[SYNC_ROWS_MAX]; /* by row: positions that nobody had then */
+	uint8_t *buffer; /* chunks by position and row, then SYNC_SPARE_CHUNKS of room */
 	size_t buffer_bytes;
 	struct row_claim claims[SYNC_ROWS_MAX];
 	struct mend mend;

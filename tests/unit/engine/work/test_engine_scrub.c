@@ -204,6 +204,84 @@ test_what_was_only_compared_is_not_taken_for_corrected(void **state)
 	rig_free(&rig);
 }
 
+/* --- a member that returns while rows are read --- */
+
+static enum tap_verdict
+hold_reads(struct tap *tap, const struct backend_io *io)
+{
+	(void)tap;
+	return io->op == BACKEND_READ && io->offset_bytes >= (4u << 20) ? TAP_HOLD : TAP_PASS;
+}
+
+static void
+wait_for_held(struct rig *rig, const struct tap *tap)
+{
+	for (int step = 0; step < 20000 && tap->held_count == 0; step++)
+		rig_step(rig);
+	assert_true(tap->held_count > 0);
+}
+
+/* A scrub waits for rows that somebody reads, and a member is evicted meanwhile; when the other copy was
+ * read, that member is back and being filled, and rows which it did not miss count on it at once.  It
+ * was not read.
+ */
+static void
+scrub_while_one_returns(int level, int count, uint64_t seed)
+{
+	struct rig rig;
+	struct tap tap;
+	char why[256];
+
+	rig_init(&rig, level, count, 16384, 8 << 20, seed);
+	rig.options.log = LOG_MODE_OFF;
+	set_caches(&rig, false);
+	rig_start_active(&rig);
+	rig_wait_for_resync(&rig);
+	submit_everywhere(&rig, REQUEST_WRITE, 512, 512);
+	rig_drain(&rig);
+	wait_until(&rig, all_clean);
+	tap_init(&tap, &rig.members[1]);
+	tap.judge = hold_reads;
+	for (uint64_t sector = 0; sector < 512; sector += 32)
+		rig_submit(&rig, REQUEST_READ, sector, 8, false);
+	wait_for_held(&rig, &tap);
+	assert_int_equal(engine_scrub_start(rig.engine, SCRUB_REPAIR, false, why), 0);
+	rig_steps(&rig, 100);
+	rig.members[0].reachable = false;
+	fake_member_cut(&rig.members[0], false);
+	wait_for_state(&rig, 0, MEMBER_FAULTY);
+	rig_submit(&rig, REQUEST_WRITE, rig.sectors - 8, 8, false); /* so that it lacks something */
+	rig_steps(&rig, 300);
+	tap_let_go(&tap);
+	wait_for_held(&rig, &tap);
+	rig_steps(&rig, 300);
+	rig.members[0].reachable = true;
+	wait_for_state(&rig, 0, MEMBER_REBUILDING);
+	tap.judge = NULL;
+	tap_let_go(&tap);
+	rig_drain(&rig);
+	wait_until(&rig, all_in_sync);
+	wait_until(&rig, scrub_done);
+	rig_verify(&rig);
+	for (int i = 0; i < 2; i++) { /* each copy */
+		rig.members[i].reachable = false;
+		fake_member_cut(&rig.members[i], false);
+		wait_for_state(&rig, i, MEMBER_FAULTY);
+		rig_verify(&rig);
+		rig.members[i].reachable = true;
+		wait_until(&rig, all_in_sync);
+	}
+	finish(&rig);
+}
+
+static void
+test_a_copy_that_was_not_read_is_compared_with_nothing(void **state)
+{
+	(void)state;
+	scrub_while_one_returns(1, 2, 920);
+	scrub_while_one_returns(5, 4, 921);
+}
+
 int
 main(void)
 {
@@ -214,6 +292,7 @@ main(void)
 		cmocka_unit_test(test_a_scrub_that_is_begun_anew_skips_nothing),
 		cmocka_unit_test(test_a_scrub_marks_what_it_corrects_and_no_more),
 		cmocka_unit_test(test_what_was_only_compared_is_not_taken_for_corrected),
+		cmocka_unit_test(test_a_copy_that_was_not_read_is_compared_with_nothing),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
