@@ -761,7 +761,9 @@ settle(struct sync_rows *rows)
 	bool lost = false, copied;
 
 	if (rows->doubts != engine->intent.doubts ||
-	    (rows->purpose == SYNC_FILL && !target_filling(engine))) {
+	    (rows->purpose == SYNC_FILL && !target_filling(engine)) ||
+	    /* it counts only since the others were read, and was not read itself */
+	    (holds_truth(rows) && !rows->mend.held_read)) {
 		sync_rows_end(rows, -ENOLINK);
 		return;
 	}
@@ -808,7 +810,7 @@ settle(struct sync_rows *rows)
 	}
 	if (rows->purpose == SYNC_PARITY || rows->purpose == SYNC_CHECK)
 		compare_row(rows);
-	if (holds_truth(rows) && !rows->mend.held_bad)
+	if (rows->mend.held_read && holds_truth(rows) && !rows->mend.held_bad)
 		take_held(rows);
 	if (!lost) {
 		mark_row(rows);
@@ -934,7 +936,8 @@ mend_row(struct sync_rows *rows)
 			sync_rows_chunk(rows, position, rows->mend.index),
 			engine->geometry.chunk_bytes, chunk_read);
 	}
-	if (holds_truth(rows))
+	rows->mend.held_read = holds_truth(rows);
+	if (rows->mend.held_read)
 		command(rows, engine->target, BACKEND_READ, 0, sync_rows_spare(rows, SYNC_HELD),
 			engine->geometry.chunk_bytes, chunk_read);
 	if (--rows->pending == 0)

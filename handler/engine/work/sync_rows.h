@@ -51,7 +51,8 @@ struct mend {	   /* of one row */
 	bool chunk_bad[IRAID_MEMBERS_MAX];
 	/* positions whose chunks were; who returns later has none that counts */
 	uint32_t read;
-	bool held_bad; /* what the target held can't be read */
+	bool held_read; /* what the target held was asked for: it counted then */
+	bool held_bad;	/* ... and can't be read */
 	/* ... counts, although the row proves nothing and is on no record: it is proven then */
 	bool taken;
 	bool heals;
