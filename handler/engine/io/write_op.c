@@ -366,7 +366,7 @@ split(struct write_op *op)
 	end_logged(op, -EAGAIN);
 	leave_writers(op);
 	/* which also one that waits has, if it begins again behind its record */
-	if (!waited || !MUTANT(SPLIT_LEAVES_MARKS))
+	if (waited || !MUTANT(SPLIT_LEAVES_MARKS))
 		marks_drop(engine, &op->marks);
 	drop_memory(op);
 	if (MUTANT(SPLIT_BEHIND))

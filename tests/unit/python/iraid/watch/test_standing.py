@@ -98,7 +98,7 @@ def test_a_handler_that_can_not_tell_now_may_have_it_all_the_same(
     error = b'{"jsonrpc": "2.0", "id": 1, "error": {"code": %d, "message": "too many", "data": {}}}\n' % code
     thread = threading.Thread(target=answering(tmp_path / "socket", error))
     thread.start()
-    told = standing.ask("v0", seconds=0.0, patience=0.0)
+    told = standing.ask("v0", seconds=0.0, patience=60.0)  # until it listens
     thread.join()
     assert (told.word, told.text, standing.line(told)) == ("refuses", "too many", "refuses")
 
