@@ -119,7 +119,7 @@ struct hosted {
 	struct fault setup_fault;
 	uint64_t remake_ms; /* it is tried again then; 0: not by itself */
 	bool looked;	    /* the engine has asked for the time in this turn */
-	bool fence_to_record;
+	bool fence_to_record; /* when hosted->lock is free again */
 	struct volume_time time;
 	bool timed; /* this turn is counted in `time` */
 	uint64_t timed_ns, code_before_ns, random;
@@ -174,10 +174,12 @@ void volume_role_record_fenced(struct hosted *hosted);
 /* path.c; as those above */
 void volume_probing_fail(struct hosted *hosted);
 
-/* keeper.c.  Both may be called on the volume's thread; they never block. */
+/* keeper.c */
 struct keeper *keeper_create(struct volume_host *host); /* NULL: no thread or memory */
 void keeper_destroy(struct keeper *keeper);
-/* These take host->lock, which comes before hosted->lock. */
+/* These may be called on the volume's thread, but not with hosted->lock: they take host->lock, which comes
+ * before it.
+ */
 void keeper_seek_spare(struct hosted *hosted, uint64_t member_bytes, uint32_t block_bytes);
 void keeper_drop_device(struct hosted *hosted, const struct device_address *device);
 void keeper_record_fenced(struct hosted *hosted);

@@ -214,7 +214,6 @@ opened(struct engine *engine)
 
 	log->renews = log->moving = false;
 	enter(engine, LOG_STEADY);
-	write_back_log_closed(engine);
 	if (engine->record.log_key == 0) {
 		write_log_close(engine);
 		if (was_on)
@@ -324,8 +323,11 @@ log_mode_run(struct engine *engine)
 		engine->activity++;
 		return;
 	case LOG_RECORDS:
-		if (is_settled(engine))
+		if (is_settled(engine)) {
 			opened(engine);
+			/* behind it: those who waited for these rows go on, and log by the new key */
+			write_back_log_closed(engine);
+		}
 		return;
 	}
 }

@@ -73,7 +73,7 @@ struct replay {
 	uint32_t cache_losses;
 	struct flush_waiter flush;
 	uint64_t record;  /* generation of superblocks; 0: not yet */
-	const char *hole; /* why nothing is replayed; NULL: all was */
+	const char *hole; /* why nothing is replayed, or rows do not count as right; or NULL */
 	bool hidden;	  /* a newer record may stand where nothing can be read, or is gone */
 };
 
