@@ -1208,6 +1208,9 @@
 	X(REPLAY_CACHE_FORGOTTEN, "replay-cache-forgotten", 18,					\
 	  "test_engine_replay: test_rows_are_written_again_when_a_cache_loses_them_before_the_flush",	\
 	  "what a cache lost of a replay is not written again")	\
+	X(TAIL_BEFORE_HANDED_OVER, "tail-before-handed-over", 18,				\
+	  "test_engine_no_memory: test_a_start_without_memory_for_something_replays_all_the_same",	\
+	  "the tail passes what a start has found pending, and has no memory for yet")		\
 	X(CORRECTION_UNLOGGED, "correction-unlogged", 18,					\
 	  "test_engine_log: test_what_a_scrub_corrects_is_logged",				\
 	  "a scrub corrects a row beside the log")						\

@@ -516,6 +516,9 @@ flush(struct engine *engine)
 	if (log->flushing || to <= log->tail || !may_raise_tail(engine) ||
 	    engine->now_ms < log->flush_again_ms || log->step > LOG_DRAINS)
 		return;
+	/* a start may have no memory yet for what it has found in the log: nothing speaks for that */
+	if (engine->phase < PHASE_RUNNING && !MUTANT(TAIL_BEFORE_HANDED_OVER))
+		return;
 	log->flushing = true;
 	log->flushing_to = to;
 	log->flush = (struct flush_waiter){ .done = flushed, .since_ms = engine->now_ms };

@@ -151,12 +151,43 @@ replay_pending(uint64_t behind)
 	return replay_scene(LOG_MODE_ALWAYS, behind);
 }
 
+/* The start has read what is pending and has no memory to hold it; its log is so full that the tail
+ * is to rise as soon as may be, and the next record says how far that is.
+ */
+static bool
+resumed_scene(uint64_t behind)
+{
+	struct world world;
+	struct rig *rig = &world.rig;
+	bool refused;
+
+	begin(&world, LOG_MODE_ALWAYS, false);
+	for (int turn = 0; turn < 6; turn++) {
+		rig_submit(rig, REQUEST_WRITE, 5, 9, false);
+		rig_drain(rig);
+	}
+	crash(&world);
+	rig->options.log_live_bytes_max = 200000; /* half of which is used */
+	rig_start(rig);
+	short_memory_refuse(behind, 1);
+	wait_until(rig, is_assembled);
+	refused = short_memory_end();
+	rig_submit(rig, REQUEST_WRITE, 4 * ROW_SECTORS + 5, 3, false);
+	rig_drain(rig);
+	crash(&world);
+	rig_start(rig);
+	wait_until(rig, is_assembled);
+	end(&world);
+	return refused;
+}
+
 static void
 test_a_start_without_memory_for_something_replays_all_the_same(void **state)
 {
 	(void)state;
 	for_each_allocation(replay_degraded);
 	for_each_allocation(replay_pending);
+	for_each_allocation(resumed_scene);
 }
 
 /* --- writes that the log acknowledges --- */
