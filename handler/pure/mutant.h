@@ -1220,6 +1220,9 @@
 	X(MENDED_LOGGED_IN_PART, "mended-logged-in-part", 18,				\
 	  "test_engine_log: test_parity_that_follows_rotten_data_is_replayed_with_it",	\
 	  "parity is logged without the data that it was made from")			\
+	X(UNREAD_LOGGED, "unread-logged", 18,						\
+	  "test_engine_log: test_nothing_is_logged_of_a_row_that_was_not_read",			\
+	  "of a row that is mended also pieces are logged that nobody could read")		\
 	X(FAILED_RECORD_STAYS, "failed-record-stays", 18,					\
 	  "test_engine_log: test_what_failed_is_not_replayed_on_those_who_have_no_mark_of_it",	\
 	  "a record is replayed whose write failed, and whose regions are not marked any more")	\

@@ -356,6 +356,17 @@ mend_logged(struct logged *logged, int error)
 		write_row(rows);
 }
 
+/* Pieces that were passed over, of these columns: nobody knows what stands there. */
+static uint32_t
+unknown_of(const struct sync_rows *rows, uint32_t begin, uint32_t end)
+{
+	uint32_t positions = 0;
+
+	for (uint32_t at = begin; at < end; at += MEND_PIECE_BYTES)
+		positions |= rows->mend.passed[at / MEND_PIECE_BYTES];
+	return MUTANT(UNREAD_LOGGED) ? 0 : positions;
+}
+
 /* All of it in these columns, also what is not written: an older record may have something else of that
  * than what P was made from, if it has rotted since.  0 or -ENOMEM.
  */
@@ -363,6 +374,7 @@ static int
 log_columns(struct sync_rows *rows, uint32_t begin, uint32_t end)
 {
 	const struct engine *engine = rows->op.engine;
+	const uint32_t unknown = unknown_of(rows, begin, end);
 	bool begins = true;
 
 	for (int position = 0; position < engine->geometry.width; position++) {
@@ -375,7 +387,7 @@ log_columns(struct sync_rows *rows, uint32_t begin, uint32_t end)
 			.length_bytes = end - begin,
 		};
 
-		if ((engine->missing & ROLE(piece.role)) ||
+		if ((engine->missing & ROLE(piece.role)) || (unknown & ROLE(position)) ||
 		    (MUTANT(MENDED_LOGGED_IN_PART) && !(rows->mend.changed & ROLE(position))))
 			continue;
 		if (logged_add(&rows->logged, &piece, run, begins) != 0)
@@ -385,14 +397,17 @@ log_columns(struct sync_rows *rows, uint32_t begin, uint32_t end)
 	return 0;
 }
 
-/* So much of each chunk that all of it is in one record. */
+/* So much of each chunk that all of it is in one record; a piece, if not all pieces are known. */
 static uint32_t
-columns_of_record(const struct engine *engine)
+columns_of_record(const struct sync_rows *rows)
 {
+	const struct engine *engine = rows->op.engine;
 	const uint32_t width = engine->geometry.width;
 	const uint32_t by_bytes = write_log_part_bytes(engine) / width / MEND_PIECE_BYTES;
 	const uint32_t by_count = LOG_PIECES_MAX / width;
 
+	if (unknown_of(rows, 0, engine->geometry.chunk_bytes) != 0)
+		return MEND_PIECE_BYTES;
 	return (by_bytes < by_count ? by_bytes : by_count) * MEND_PIECE_BYTES;
 }
 
@@ -401,7 +416,7 @@ log_row(struct sync_rows *rows)
 {
 	struct engine *engine = rows->op.engine;
 	const uint32_t all = engine->geometry.chunk_bytes;
-	const uint32_t most = write_log_on(engine) ? columns_of_record(engine) : 0;
+	const uint32_t most = write_log_on(engine) ? columns_of_record(rows) : 0;
 
 	if (!write_log_on(engine) || MUTANT(MENDED_UNLOGGED)) {
 		write_row(rows);
@@ -725,6 +740,7 @@ may_pass_over(const struct sync_rows *rows, int piece, bool copied)
 static void
 pass_piece_over(struct sync_rows *rows, int piece)
 {
+	rows->mend.passed[piece] = lacking(rows, piece);
 	for (int position = 0; position < rows->op.engine->geometry.width; position++)
 		rows->mend.bad[position][piece] = false;
 }

@@ -46,6 +46,8 @@ struct mend {	   /* of one row */
 	bool bad[IRAID_MEMBERS_MAX][MEND_PIECES_MAX]; /* by position: can't be read */
 	/* by piece: positions whose members refuse to read it, now at least */
 	uint32_t refused[MEND_PIECES_MAX];
+	/* ... positions that lack it, where it is left as it is on all members */
+	uint32_t passed[MEND_PIECES_MAX];
 	/* of what bad pieces were rewritten with */
 	uint32_t crc[IRAID_MEMBERS_MAX][MEND_PIECES_MAX];
 	bool chunk_bad[IRAID_MEMBERS_MAX];

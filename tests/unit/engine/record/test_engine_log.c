@@ -987,6 +987,85 @@ test_parity_that_follows_rotten_data_is_replayed_with_it(void **state)
 		}
 }
 
+/* --- of a row that is mended, with pieces that nobody could read --- */
+
+#define PIECE_BYTES 4096u
+#define PIECE_SECTORS (PIECE_BYTES / 512)
+#define SPARE 4
+
+/* A piece of the first row: of one member it can't be read, another one refuses it. */
+static enum tap_verdict
+refuse_second_piece(struct tap *tap, const struct backend_io *io)
+{
+	const uint64_t begin = DATA_OFFSET + PIECE_BYTES;
+
+	if (io->op == BACKEND_WRITE && io->offset_bytes >= DATA_OFFSET)
+		return TAP_HOLD;
+	return io->op == BACKEND_READ && tap->owner == NULL &&
+			       io->offset_bytes < begin + PIECE_BYTES &&
+			       io->offset_bytes + io->length_bytes > begin
+		       ? TAP_REFUSE
+		       : TAP_PASS;
+}
+
+static void
+replace_by_spare(struct rig *rig, int index)
+{
+	char why[256];
+	int slot;
+
+	rig_mark_spare(rig, SPARE, RIG_MEMBER_BYTES);
+	slot = engine_attach(rig->engine, &rig->members[SPARE].backend, why);
+	wait_for_state(rig, slot, MEMBER_SPARE);
+	assert_int_equal(engine_replace(rig->engine, index, slot, why), 0);
+}
+
+/* Member r refuses what s lost of the second piece, so that piece is passed over; of the first one
+ * s and who is replaced lost theirs, so P is made anew.  The gateway dies when that is in the log.
+ */
+static void
+test_nothing_is_logged_of_a_row_that_was_not_read(void **state)
+{
+	struct world world;
+	struct rig *rig = &world.rig;
+	int data[3], count = 0;
+
+	(void)state;
+	begin(&world, 5, 4, 16384, 250);
+	rig->options.log = LOG_MODE_ALWAYS;
+	rig_start_active(rig);
+	submit_everywhere(rig, REQUEST_WRITE, 128, 128);
+	rig_drain(rig);
+	rig_wait_for_resync(rig);
+	wait_until(rig, is_open);
+	wait_until(rig, all_clean);
+	for (int i = 0; i < 4; i++)
+		if (chunk_on(rig, i) < 3)
+			data[count++] = i;
+	disk_damage(&rig->members[data[0]].disk, DATA_OFFSET);
+	disk_damage(&rig->members[data[2]].disk, DATA_OFFSET);
+	disk_damage(&rig->members[data[2]].disk, DATA_OFFSET + PIECE_BYTES);
+	world.taps[data[1]].owner = NULL;
+	for (int i = 0; i < 4; i++)
+		world.taps[i].judge = refuse_second_piece;
+	rig->errors_allowed = true;
+	replace_by_spare(rig, data[0]);
+	wait_for_held(&world, 1);
+	fake_member_abandon(&rig->members[SPARE]);
+	crash(&world);
+	for (int i = 0; i < 4; i++)
+		world.taps[i].judge = NULL;
+	rig_start(rig);
+	wait_until(rig, is_open);
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(error_of_read(rig, chunk_on(rig, data[i]) * 32 + PIECE_SECTORS,
+					       PIECE_SECTORS),
+				 0);
+	assert_int_equal(rig->mismatches, 0);
+	rig_crash(rig);
+	rig_free(rig);
+}
+
 static int last_record_on; /* member */
 
 static enum tap_verdict
@@ -1087,6 +1166,7 @@ main(void)
 		cmocka_unit_test(test_what_failed_is_not_replayed_on_those_who_have_no_mark_of_it),
 		cmocka_unit_test(test_a_row_that_is_mended_is_logged),
 		cmocka_unit_test(test_parity_that_follows_rotten_data_is_replayed_with_it),
+		cmocka_unit_test(test_nothing_is_logged_of_a_row_that_was_not_read),
 		cmocka_unit_test(test_a_log_drains_though_a_write_waits_for_room),
 		cmocka_unit_test(test_writes_that_part_behind_their_record_leave_no_marks),
 		cmocka_unit_test(test_a_row_that_is_in_a_record_is_not_kept_back),
