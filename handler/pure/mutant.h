@@ -1223,6 +1223,9 @@
 	X(UNREAD_LOGGED, "unread-logged", 18,						\
 	  "test_engine_log: test_nothing_is_logged_of_a_row_that_was_not_read",			\
 	  "of a row that is mended also pieces are logged that nobody could read")		\
+	X(HELD_LOST_UNTOLD, "held-lost-untold", 6,						\
+	  "test_engine_replay: test_what_a_log_had_acknowledged_and_lost_is_told",		\
+	  "records are gone that had acknowledged small writes, and flushes do not fail for that")	\
 	X(FAILED_RECORD_STAYS, "failed-record-stays", 18,					\
 	  "test_engine_log: test_what_failed_is_not_replayed_on_those_who_have_no_mark_of_it",	\
 	  "a record is replayed whose write failed, and whose regions are not marked any more")	\

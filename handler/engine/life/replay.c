@@ -28,6 +28,7 @@
 #include <syslog.h>
 
 #define RETRY_MS 1000u
+#define RECORD_MAY_BE_GONE "a newer record of it may be gone, or can't be read"
 
 bool
 replay_is_active(const struct replay *replay)
@@ -108,7 +109,7 @@ rows_fit(struct replay *replay)
 	const struct superblock *record = &engine->record;
 
 	if (replay->hidden)
-		replay->hole = "a newer record of it may be gone, or can't be read";
+		replay->hole = RECORD_MAY_BE_GONE;
 	else if (record->log_proven || record->log_roles == engine->missing)
 		intent_all_recorded(&engine->intent, engine_bare(engine) || record->log_proven);
 	else
@@ -124,6 +125,24 @@ rows_fit(struct replay *replay)
 					    replay->refused[i]);
 }
 
+/* The log had acknowledged small writes before they were in their rows, and what is gone of it may have
+ * been such.  Everybody is to hear that.
+ */
+static void
+tell_what_is_gone(struct replay *replay)
+{
+	struct engine *engine = replay->engine;
+	const bool may_be_such = replay->had_pending || engine->options.log == LOG_MODE_ALWAYS;
+
+	if (!replay->in_part || !may_be_such || MUTANT(HELD_LOST_UNTOLD))
+		return;
+	engine_event(engine, EVENT_DATA_LOST, LOG_ERR, NULL,
+		     "%s: small writes that the write log had acknowledged may be lost, flushed "
+		     "ones too; the next flush fails",
+		     replay->hole != NULL ? replay->hole : RECORD_MAY_BE_GONE);
+	engine->flush->loss_untold = engine->record.flushes_fail = true;
+}
+
 static void
 finish(struct replay *replay)
 {
@@ -134,6 +153,7 @@ finish(struct replay *replay)
 		replay->error = -ENOMEM;
 		return;
 	}
+	tell_what_is_gone(replay);
 	if (replay->hole == NULL && replay->refused_count <= REFUSED_MAX)
 		rows_fit(replay);
 	replay->doubtful = replay->hole != NULL || replay->refused_count > 0;

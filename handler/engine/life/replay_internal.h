@@ -75,6 +75,8 @@ struct replay {
 	uint64_t record;  /* generation of superblocks; 0: not yet */
 	const char *hole; /* why nothing is replayed, or rows do not count as right; or NULL */
 	bool hidden;	  /* a newer record may stand where nothing can be read, or is gone */
+	bool in_part;	  /* not all records are there that there were */
+	bool had_pending; /* some record has what was acknowledged and was in no row yet */
 };
 
 /* --- replay.c --- */

@@ -61,6 +61,8 @@ parse_segment(struct scan *scan)
 		if ((kept = new_copy(replay)) == NULL)
 			return;
 		*kept = copy;
+		replay->had_pending |=
+			copy.header.piece_count > 0 && pieces[0].kind == LOG_PIECE_PENDING;
 		if (copy.whole)
 			at += length;
 	}
@@ -136,6 +138,7 @@ replay_read_logs(struct replay *replay)
 	replay_forget(replay);
 	replay->error = 0;
 	replay->hole = NULL;
+	replay->in_part = replay->had_pending = false;
 	replay->refused_count = 0;
 	replay->decided = (struct log_replay){ 0 };
 	replay->segment_bytes = log_segment_bytes(bytes);
@@ -230,6 +233,7 @@ replay_decide(struct replay *replay)
 		replay->hole = "records of it are gone that were there";
 	else if (is_any_forced(engine) && !MUTANT(REPLAYED_BY_FORCE))
 		replay->hole = "a member was taken by force, so newer records may be gone";
+	replay->in_part = replay->hole != NULL || replay->hidden;
 	if (replay->hole != NULL) {
 		replay->decided.end = replay->decided.first;
 		engine_log(engine, LOG_ERR,

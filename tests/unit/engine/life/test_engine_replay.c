@@ -479,6 +479,59 @@ test_who_has_gone_may_have_had_the_other_copy(void **state)
 	}
 }
 
+static int
+error_of_flush(struct rig *rig)
+{
+	rig->errors_allowed = true;
+	rig->failed = 0;
+	rig_submit(rig, REQUEST_FLUSH, 0, 0, false);
+	rig_drain(rig);
+	return rig->failed > 0 ? rig->last_error : 0;
+}
+
+/* A small write is acknowledged and flushed when it is in the log.  Whoever relies on it is told if that
+ * is gone, also if nobody asked before the gateway died once more.
+ */
+static void
+lose_what_was_acknowledged(bool dies_again)
+{
+	struct world world;
+	struct rig *rig = &world.rig;
+
+	begin_with(&world, 5, 4, 343, true);
+	rig->options.log = LOG_MODE_ALWAYS;
+	rig_start_active(rig);
+	submit_everywhere(rig, REQUEST_WRITE, 128, 128);
+	rig_drain(rig);
+	rig_wait_for_resync(rig);
+	wait_until(rig, is_open);
+	wait_until(rig, is_proven);
+	world.key = rig_superblock(rig, 0).log_key;
+	world.rows_of = 0xF;
+	rig_submit(rig, REQUEST_WRITE, 8, 5, false);
+	rig_drain(rig);
+	assert_int_equal(error_of_flush(rig), 0);
+	crash(&world);
+	hide_newest(&world);
+	rig_start(rig);
+	assert_true(rig_wait(rig, VOLUME_DEGRADED, 20000));
+	if (dies_again) {
+		crash(&world);
+		rig_start(rig);
+		assert_true(rig_wait(rig, VOLUME_DEGRADED, 20000));
+	}
+	assert_int_equal(error_of_flush(rig), -EIO);
+	end_in_pieces(&world);
+}
+
+static void
+test_what_a_log_had_acknowledged_and_lost_is_told(void **state)
+{
+	(void)state;
+	lose_what_was_acknowledged(false);
+	lose_what_was_acknowledged(true);
+}
+
 /* --- between the reads and the loads --- */
 
 static void
@@ -720,6 +773,7 @@ main(void)
 		cmocka_unit_test(
 			test_what_may_be_hidden_in_an_unreadable_log_is_not_taken_for_nothing),
 		cmocka_unit_test(test_who_has_gone_may_have_had_the_other_copy),
+		cmocka_unit_test(test_what_a_log_had_acknowledged_and_lost_is_told),
 		cmocka_unit_test(test_a_record_that_changes_while_it_is_read_is_not_replayed),
 		cmocka_unit_test(
 			test_a_member_that_goes_while_its_records_are_read_is_done_without),
