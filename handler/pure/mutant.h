@@ -1226,6 +1226,9 @@
 	X(HELD_LOST_UNTOLD, "held-lost-untold", 6,						\
 	  "test_engine_replay: test_what_a_log_had_acknowledged_and_lost_is_told",		\
 	  "records are gone that had acknowledged small writes, and flushes do not fail for that")	\
+	X(TAIL_OF_ONE, "tail-of-one", 18,						\
+	  "test_engine_replay: test_copies_of_records_leave_those_before_a_tail_that_one_member_knows",	\
+	  "a replay writes copies over records that only one member knows to be done with")	\
 	X(FAILED_RECORD_STAYS, "failed-record-stays", 18,					\
 	  "test_engine_log: test_what_failed_is_not_replayed_on_those_who_have_no_mark_of_it",	\
 	  "a record is replayed whose write failed, and whose regions are not marked any more")	\

@@ -82,6 +82,25 @@ log_replay_drop_stale(struct log_copy *copies, size_t count)
 	return count;
 }
 
+uint64_t
+log_replay_known_tail(const struct log_copy *copies, size_t count, int members)
+{
+	uint64_t tails[IRAID_MEMBERS_MAX] = { 0 }, known = 1;
+
+	for (size_t i = 0; i < count; i++)
+		if (copies[i].header.tail > tails[copies[i].role])
+			tails[copies[i].role] = copies[i].header.tail;
+	for (int role = 0; role < IRAID_MEMBERS_MAX; role++) {
+		int knowing = 0;
+
+		for (int other = 0; other < IRAID_MEMBERS_MAX; other++)
+			knowing += tails[other] >= tails[role];
+		if (tails[role] > known && (knowing >= members || MUTANT(TAIL_OF_ONE)))
+			known = tails[role];
+	}
+	return known;
+}
+
 void
 log_replay_decide(struct log_copy *copies, size_t count, bool may_hide, struct log_replay *out)
 {

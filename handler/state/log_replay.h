@@ -46,6 +46,11 @@ size_t log_replay_drop_stale(struct log_copy *copies, size_t count);
 void
 log_replay_decide(struct log_copy *copies, size_t count, bool may_hide, struct log_replay *out);
 
+/* The highest tail that is on record with so many members at least; 1: none is.  What is before a higher
+ * one is needed by a start that finds those who know of that gone.
+ */
+uint64_t log_replay_known_tail(const struct log_copy *copies, size_t count, int members);
+
 /* After log_replay_decide(): a whole copy of the record, which follows on the one before.
  * predecessor: that one's digest, or NULL for the first.  NULL: there is none.
  */

@@ -60,6 +60,7 @@ struct replay {
 	struct log_copy *copies;
 	size_t copy_count, copy_capacity;
 	struct log_replay decided;
+	uint64_t known_tail;   /* with as many members as a record has copies */
 	struct loaded *loaded; /* decided.end - decided.first */
 	size_t next;	       /* record, or part, whose turn it is */
 	struct part *parts;

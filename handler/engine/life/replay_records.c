@@ -141,6 +141,7 @@ replay_read_logs(struct replay *replay)
 	replay->in_part = replay->had_pending = false;
 	replay->refused_count = 0;
 	replay->decided = (struct log_replay){ 0 };
+	memset(replay->place, 0, sizeof(replay->place));
 	replay->segment_bytes = log_segment_bytes(bytes);
 	replay->segments = (uint32_t)(bytes / replay->segment_bytes);
 	replay_enter(replay, REPLAY_READS);
@@ -165,12 +166,20 @@ replay_read_logs(struct replay *replay)
 
 /* --- what is to be done --- */
 
+/* By those who are there now. */
+static int
+copies_wanted(const struct replay *replay)
+{
+	const struct engine *engine = replay->engine;
+
+	return engine->geometry.redundancy + 1 - __builtin_popcount(engine->missing);
+}
+
 /* Logs that have blocks which can't be read: as many as the newest record had copies? */
 static bool
 may_hide(const struct replay *replay, bool with_gone)
 {
-	const int left = replay->engine->geometry.redundancy + 1 -
-			 __builtin_popcount(replay->engine->missing);
+	const int left = copies_wanted(replay);
 	const struct log_copy *newest =
 		replay->copy_count > 0 ? &replay->copies[replay->copy_count - 1] : NULL;
 	int hiding = 0, copies;
@@ -228,6 +237,8 @@ replay_decide(struct replay *replay)
 	replay->copy_count = log_replay_drop_stale(replay->copies, replay->copy_count);
 	log_replay_decide(replay->copies, replay->copy_count, may_hide(replay, false),
 			  &replay->decided);
+	replay->known_tail =
+		log_replay_known_tail(replay->copies, replay->copy_count, copies_wanted(replay));
 	replay->hidden = may_hide(replay, true) && !MUTANT(GONE_COPY_COUNTED);
 	if (replay->decided.missing_from != 0)
 		replay->hole = "records of it are gone that were there";
@@ -319,7 +330,7 @@ holders(const struct replay *replay, uint64_t sequence)
 	return roles;
 }
 
-/* A record that is to be replayed stands in this segment of the member. */
+/* A record that may be needed stands in this segment of the member. */
 static bool
 is_used(const struct replay *replay, int role, uint32_t segment)
 {
@@ -327,8 +338,7 @@ is_used(const struct replay *replay, int role, uint32_t segment)
 		const struct log_copy *copy = &replay->copies[i];
 
 		if (copy->role == role && copy->offset_bytes / replay->segment_bytes == segment &&
-		    copy->header.sequence >= replay->decided.first &&
-		    copy->header.sequence < replay->decided.end && !MUTANT(REPLAY_COPIED_OVER))
+		    copy->header.sequence >= replay->known_tail && !MUTANT(REPLAY_COPIED_OVER))
 			return true;
 	}
 	return false;
@@ -381,7 +391,7 @@ void
 replay_make_copies(struct replay *replay)
 {
 	struct engine *engine = replay->engine;
-	const int wanted = engine->geometry.redundancy + 1 - __builtin_popcount(engine->missing);
+	const int wanted = copies_wanted(replay);
 
 	for (; replay->next < replay_records(replay) && replay->pending < REPLAY_WRITES_MAX;
 	     replay->next++) {

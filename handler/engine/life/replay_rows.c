@@ -388,6 +388,8 @@ resume(struct replay *replay)
 		write_log_stands(engine, replay->copies[i].role,
 				 (uint32_t)(replay->copies[i].offset_bytes / replay->segment_bytes),
 				 replay->copies[i].header.sequence);
+	/* segments are used again below a tail that members know of */
+	engine->write_log->tail_durable = replay->known_tail;
 	engine->write_log->spoiled = replay->doubtful;
 }
 

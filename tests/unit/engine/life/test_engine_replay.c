@@ -641,6 +641,91 @@ test_copies_of_records_take_the_place_of_none_that_is_needed(void **state)
 		}
 }
 
+/* A record of the row of its number, which has what stands there anyway; digest: of the one before, and
+ * then of this one.
+ */
+static void
+put_record(struct world *world, const struct log_header *like, uint64_t sequence, uint64_t tail,
+	   uint32_t *digest, uint32_t members)
+{
+	static uint8_t block[2 * LOG_BLOCK_BYTES];
+	struct iovec payload = { block + LOG_BLOCK_BYTES, LOG_BLOCK_BYTES };
+	const struct superblock superblock = rig_superblock(&world->rig, 0);
+	struct log_header header = *like;
+	struct log_piece piece = { .row = sequence,
+				   .length_bytes = LOG_BLOCK_BYTES,
+				   .kind = LOG_PIECE_WRITTEN };
+	struct geometry geometry;
+
+	assert_int_equal(geometry_init(&geometry, world->rig.level, world->rig.count,
+				       world->rig.chunk_bytes, 512, superblock.data_bytes),
+			 0);
+	piece.role = geometry_role(&geometry, sequence, 0);
+	if (piece.role == world->rig.count - 1)
+		piece.role = geometry_role(&geometry, sequence, 1);
+	disk_read(&world->rig.members[piece.role].disk,
+		  DATA_OFFSET + sequence * world->rig.chunk_bytes, payload.iov_base,
+		  LOG_BLOCK_BYTES);
+	header.sequence = sequence;
+	header.tail = tail;
+	header.durable = sequence < 10 ? sequence - 1 : 9;
+	header.predecessor = *digest;
+	header.copies = members;
+	header.piece_count = 1;
+	header.payload_blocks = 1;
+	*digest = log_encode(&header, &piece, &geometry, &payload, 1, block);
+	for (int i = 0; i < world->rig.count; i++)
+		if (members & (1u << i))
+			disk_write(&world->rig.members[i].disk,
+				   LOG_OFFSET + (sequence - 1) * sizeof(block), block,
+				   sizeof(block), true);
+}
+
+/* The tail has risen to 8, and a crash leaves that with one member, behind a record that is nowhere.  Of
+ * record 10 one copy was made.  The start that makes the other one dies, too, and that member goes.
+ */
+static void
+test_copies_of_records_leave_those_before_a_tail_that_one_member_knows(void **state)
+{
+	static const uint8_t nothing[LOG_BYTES];
+	struct world world;
+	struct rig *rig = &world.rig;
+	uint8_t block[LOG_BLOCK_BYTES];
+	struct log_header like;
+	uint32_t digest = 0;
+
+	(void)state;
+	begin(&world, 6, 5, 420);
+	degrade(&world);
+	rig_submit(rig, REQUEST_WRITE, 5, 9, false);
+	rig_drain(rig);
+	disk_read(&rig->members[first_holder(&world)].disk,
+		  find_record(&world, first_holder(&world), block), block, sizeof(block));
+	assert_true(decode(&world, block, &like));
+	crash(&world);
+	for (int i = 0; i < 4; i++)
+		disk_write(&rig->members[i].disk, LOG_OFFSET, nothing, sizeof(nothing), true);
+	for (uint64_t sequence = 1; sequence < 8; sequence++)
+		put_record(&world, &like, sequence, 1, &digest, 0x9);
+	put_record(&world, &like, 8, 1, &digest, 0x6);
+	put_record(&world, &like, 9, 1, &digest, 0x6);
+	put_record(&world, &like, 10, 1, &digest, 0x2);
+	put_record(&world, &like, 12, 8, &digest, 0x8);
+	world.rows_of = 0xf;
+	rig_start(rig);
+	for (int step = 0; step < 20000 && held(&world) == 0; step++)
+		rig_step(rig);
+	assert_true(held(&world) > 0);
+	crash(&world);
+	fake_member_cut(&rig->members[3], false);
+	rig_start(rig);
+	wait_degraded(rig);
+	rig_verify(rig);
+	assert_int_equal(rig_status(rig).lost_bytes, 0);
+	rig->members[3].reachable = true;
+	end(&world);
+}
+
 /* --- rows --- */
 
 static void
@@ -778,6 +863,8 @@ main(void)
 		cmocka_unit_test(
 			test_a_member_that_goes_while_its_records_are_read_is_done_without),
 		cmocka_unit_test(test_copies_of_records_take_the_place_of_none_that_is_needed),
+		cmocka_unit_test(
+			test_copies_of_records_leave_those_before_a_tail_that_one_member_knows),
 		cmocka_unit_test(
 			test_a_start_waits_for_a_member_that_refuses_rows_it_can_not_spare),
 		cmocka_unit_test(test_by_force_only_the_rows_that_were_refused_are_lost),
