@@ -1229,6 +1229,9 @@
 	X(TAIL_OF_ONE, "tail-of-one", 18,						\
 	  "test_engine_replay: test_copies_of_records_leave_those_before_a_tail_that_one_member_knows",	\
 	  "a replay writes copies over records that only one member knows to be done with")	\
+	X(ZEROS_UNCOUNTED, "zeros-uncounted", 18,						\
+	  "test_engine_log: test_a_start_has_not_much_to_write_after_many_zeros",		\
+	  "of rows of zeros that a start has to write only the bytes of their records are counted")	\
 	X(FAILED_RECORD_STAYS, "failed-record-stays", 18,					\
 	  "test_engine_log: test_what_failed_is_not_replayed_on_those_who_have_no_mark_of_it",	\
 	  "a record is replayed whose write failed, and whose regions are not marked any more")	\

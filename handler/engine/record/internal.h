@@ -17,6 +17,12 @@ bool log_may_take(struct engine *engine, int role, uint32_t bytes, bool tail_onl
 uint32_t log_choose_copies(struct engine *engine, uint32_t bytes, bool tail_only);
 uint32_t log_pieces_bytes(const struct logged *logged, int begin, int end);
 uint64_t log_live_bytes_max(const struct engine *engine);
+/* Zeros: so many rows that the tail is to rise, though their records are small. */
+bool log_zeros_are_many(const struct engine *engine);
+void
+log_zeros_note(struct write_log *log, uint64_t sequence, const struct log_piece *pieces, int count);
+void log_zeros_pass(struct write_log *log, uint64_t sequence); /* members know it is done with */
+void log_zeros_forget(struct write_log *log);
 /* What goes before others: of those that have begun, and to write what is held to its rows. */
 uint64_t log_promised_bytes(const struct write_log *log);
 /* All of an operation has room.  packed_bytes: of the record that it would be in, so far. */

@@ -91,6 +91,7 @@ write_log_resume(struct engine *engine, uint64_t tail, uint64_t end, uint64_t by
 	memset(log->sizes.bytes, 0, sizeof(log->sizes.bytes));
 	log->sizes.bytes[(end - 1) % LOG_LIVE_MAX] = (uint32_t)bytes;
 	log->sizes.sum = bytes;
+	log_zeros_forget(log);
 }
 
 void
@@ -123,6 +124,7 @@ write_log_open(struct engine *engine)
 	log->next = log->run_first = log->tail = log->tail_durable = 1;
 	log->durable = 0;
 	log->sizes.sum = 0;
+	log_zeros_forget(log);
 	log->blocked = log->pressed = log->failed = log->spoiled = log->full = log->gap = false;
 	log->had_pending = false;
 	log->cache_losses = engine->cache_losses;

@@ -6,6 +6,8 @@
 #include "internal.h"
 #include "engine/link/link.h"
 
+#include <string.h>
+
 /* --- where a record goes --- */
 
 static int
@@ -78,6 +80,66 @@ log_choose_copies(struct engine *engine, uint32_t bytes, bool tail_only)
 	return wanted > 0 ? 0 : chosen;
 }
 
+uint64_t
+log_live_bytes_max(const struct engine *engine)
+{
+	const uint32_t option = engine->options.log_live_bytes_max;
+
+	return option > 0 ? option : LOG_LIVE_BYTES_MAX;
+}
+
+/* --- zeros: few bytes in a record, and many in rows --- */
+
+void
+log_zeros_forget(struct write_log *log)
+{
+	memset(&log->zeros, 0, sizeof(log->zeros));
+}
+
+void
+log_zeros_note(struct write_log *log, uint64_t sequence, const struct log_piece *pieces, int count)
+{
+	uint32_t *rows = &log->zeros.rows[sequence % LOG_LIVE_MAX];
+
+	for (int i = 0; i < count; i++)
+		if (pieces[i].kind == LOG_PIECE_ZERO_ROWS) {
+			*rows += pieces[i].column_bytes;
+			log->zeros.sum += pieces[i].column_bytes;
+		}
+}
+
+void
+log_zeros_pass(struct write_log *log, uint64_t sequence)
+{
+	uint32_t *rows = &log->zeros.rows[sequence % LOG_LIVE_MAX];
+
+	log->zeros.sum -= *rows;
+	*rows = 0;
+}
+
+/* So much of each member may a start have to write. */
+static uint64_t
+zeros_max(const struct engine *engine)
+{
+	return 2 * log_live_bytes_max(engine);
+}
+
+bool
+log_zeros_are_many(const struct engine *engine)
+{
+	return engine->write_log->zeros.sum * engine->geometry.chunk_bytes >
+		       zeros_max(engine) / 2 &&
+	       !MUTANT(ZEROS_UNCOUNTED);
+}
+
+static bool
+zeros_may_begin(const struct engine *engine, const struct logged *logged)
+{
+	return logged->count == 0 || logged->pieces[0].piece.kind != LOG_PIECE_ZERO_ROWS ||
+	       engine->write_log->zeros.sum * engine->geometry.chunk_bytes < zeros_max(engine) ||
+	       MUTANT(ZEROS_UNCOUNTED);
+}
+
 /* --- what may begin, and be held --- */
 
 uint32_t
@@ -88,14 +150,6 @@ log_pieces_bytes(const struct logged *logged, int begin, int end)
 	for (int i = begin; i < end; i++)
 		bytes += logged->pieces[i].piece.length_bytes;
 	return bytes;
-}
-
-uint64_t
-log_live_bytes_max(const struct engine *engine)
-{
-	const uint32_t option = engine->options.log_live_bytes_max;
-
-	return option > 0 ? option : LOG_LIVE_BYTES_MAX;
 }
 
 /* Of records, one copy counted, as far as members have the same of them; a segment of each is kept
@@ -213,6 +267,8 @@ log_may_begin(const struct engine *engine, const struct logged *logged, uint32_t
 	/* As much may stay unused at the end of segments. */
 	const uint64_t taken = log->cautious ? 2 * all : all;
 
+	if (logged->first == 0 && !zeros_may_begin(engine, logged))
+		return false;
 	if (logged->first != 0 || logged->writes_back || (log->sizes.sum == 0 && packed_bytes == 0))
 		return true;
 	return all <= log_live_bytes_max(engine) &&

@@ -225,7 +225,8 @@ advance(struct write_log *log)
 			if (record->sequence > log->durable)
 				log->durable = record->sequence;
 			if (record->tail > log->tail_durable) {
-				log->tail_durable = record->tail;
+				while (log->tail_durable < record->tail)
+					log_zeros_pass(log, log->tail_durable++);
 				log->pressed = false;
 			}
 			record->busy = false;
@@ -357,6 +358,7 @@ send_record(struct engine *engine, struct record_io *record, const struct log_pi
 	log->sizes.bytes[record->sequence % LOG_LIVE_MAX] = record->length_bytes;
 	log->sizes.sum += record->length_bytes;
 	log->sizes.ever += record->length_bytes;
+	log_zeros_note(log, record->sequence, pieces, count);
 	log->turn = (log->turn + 1) % engine->geometry.members;
 	record->pending = 1; /* this function */
 	for (int role = 0; role < engine->geometry.members; role++)
@@ -603,6 +605,7 @@ void
 write_log_run(struct engine *engine)
 {
 	struct write_log *log = engine->write_log;
+	bool many_zeros;
 
 	if (engine->fenced || engine->phase >= PHASE_RELEASE) {
 		if (!list_empty(&log->waiting))
@@ -619,11 +622,13 @@ write_log_run(struct engine *engine)
 	}
 	while (send_next(engine))
 		;
-	if (log->blocked || log->pressed || log->sizes.sum > log_live_bytes_max(engine) / 2 ||
+	many_zeros = log_zeros_are_many(engine);
+	if (log->blocked || log->pressed || many_zeros ||
+	    log->sizes.sum > log_live_bytes_max(engine) / 2 ||
 	    (engine->options.log == LOG_MODE_ALWAYS &&
 	     log->sizes.sum > write_log_window_bytes(engine)))
 		flush(engine);
-	if (log->blocked || log->pressed)
+	if (log->blocked || log->pressed || many_zeros)
 		tell_tail(engine);
 	if (log->blocked)
 		turn_away(engine);

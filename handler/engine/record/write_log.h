@@ -91,6 +91,10 @@ struct write_log {
 		uint64_t sum;
 		uint64_t ever; /* of all records, also of older openings */
 	} sizes;
+	struct { /* rows of zeros in records from tail_durable on, which a start writes */
+		uint32_t rows[LOG_LIVE_MAX]; /* of record s: [s % LOG_LIVE_MAX] */
+		uint64_t sum;
+	} zeros;
 	uint64_t held_bytes; /* that are logged when all that is held is written to its rows, at most */
 	bool blocked;	     /* there is no room for what waits */
 	bool pressed;	     /* ... for what would be held; until members know of a higher tail */

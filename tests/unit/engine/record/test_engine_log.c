@@ -987,6 +987,44 @@ test_parity_that_follows_rotten_data_is_replayed_with_it(void **state)
 		}
 }
 
+/* --- zeros --- */
+
+static uint64_t replayed_bytes; /* of the first member */
+
+static enum tap_verdict
+count_replayed(struct tap *tap, const struct backend_io *io)
+{
+	const struct world *world = tap->owner;
+
+	if (tap == &world->taps[0] && io->op == BACKEND_WRITE && io->offset_bytes >= DATA_OFFSET)
+		replayed_bytes += io->length_bytes;
+	return TAP_PASS;
+}
+
+/* Some records of zeros take a few blocks of the log, and a whole volume of rows. */
+static void
+test_a_start_has_not_much_to_write_after_many_zeros(void **state)
+{
+	struct world world;
+	struct rig *rig = &world.rig;
+
+	(void)state;
+	begin(&world, 5, 4, 16384, 260);
+	rig->options.log_live_bytes_max = 65536;
+	degrade(&world);
+	for (uint64_t row = 0; row < 18; row += 6) {
+		rig_submit(rig, REQUEST_ZERO, row * 96, 576, false);
+		rig_drain(rig);
+	}
+	rig_steps(rig, 100);
+	crash(&world);
+	replayed_bytes = 0;
+	world.taps[0].judge = count_replayed;
+	start_again(&world);
+	assert_true(replayed_bytes <= 131072);
+	end(&world);
+}
+
 /* --- of a row that is mended, with pieces that nobody could read --- */
 
 #define PIECE_BYTES 4096u
@@ -1167,6 +1205,7 @@ main(void)
 		cmocka_unit_test(test_a_row_that_is_mended_is_logged),
 		cmocka_unit_test(test_parity_that_follows_rotten_data_is_replayed_with_it),
 		cmocka_unit_test(test_nothing_is_logged_of_a_row_that_was_not_read),
+		cmocka_unit_test(test_a_start_has_not_much_to_write_after_many_zeros),
 		cmocka_unit_test(test_a_log_drains_though_a_write_waits_for_room),
 		cmocka_unit_test(test_writes_that_part_behind_their_record_leave_no_marks),
 		cmocka_unit_test(test_a_row_that_is_in_a_record_is_not_kept_back),
