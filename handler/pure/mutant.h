@@ -1232,6 +1232,9 @@
 	X(ZEROS_UNCOUNTED, "zeros-uncounted", 18,						\
 	  "test_engine_log: test_a_start_has_not_much_to_write_after_many_zeros",		\
 	  "of rows of zeros that a start has to write only the bytes of their records are counted")	\
+	X(MENDED_WITHOUT_READER, "mended-without-reader", 9,					\
+	  "test_engine_mend: test_nothing_is_made_of_a_row_whose_member_went_after_it_was_read",	\
+	  "a row is mended with what was read of a member that has gone since")		\
 	X(FAILED_RECORD_STAYS, "failed-record-stays", 18,					\
 	  "test_engine_log: test_what_failed_is_not_replayed_on_those_who_have_no_mark_of_it",	\
 	  "a record is replayed whose write failed, and whose regions are not marked any more")	\

@@ -770,13 +770,23 @@ compare_row(struct sync_rows *rows)
 		rows->mend.changed |= wrong;
 }
 
+/* Some chunk is there, and nobody's: its loss may be on record, and what is left counts as right then,
+ * or not be yet, and then it would be taken for what P makes of it.
+ */
+static bool
+has_lost_reader(const struct sync_rows *rows)
+{
+	return (rows->op.engine->missing & ~rows->mend.missing) != 0 &&
+	       !MUTANT(MENDED_WITHOUT_READER);
+}
+
 static void
 settle(struct sync_rows *rows)
 {
 	struct engine *engine = rows->op.engine;
 	bool lost = false, copied;
 
-	if (rows->doubts != engine->intent.doubts ||
+	if (rows->doubts != engine->intent.doubts || has_lost_reader(rows) ||
 	    (rows->purpose == SYNC_FILL && !target_filling(engine)) ||
 	    /* it counts only since the others were read, and was not read itself */
 	    (holds_truth(rows) && !rows->mend.held_read)) {
@@ -941,6 +951,7 @@ mend_row(struct sync_rows *rows)
 {
 	struct engine *engine = rows->op.engine;
 
+	rows->mend.missing = engine->missing;
 	rows->pending = 1; /* this function */
 	for (int position = 0; position < engine->geometry.width; position++) {
 		struct member *member = reader(rows, position);

@@ -53,8 +53,9 @@ struct mend {	   /* of one row */
 	bool chunk_bad[IRAID_MEMBERS_MAX];
 	/* positions whose chunks were; who returns later has none that counts */
 	uint32_t read;
-	bool held_read; /* what the target held was asked for: it counted then */
-	bool held_bad;	/* ... and can't be read */
+	uint32_t missing; /* roles, when it was decided what to read */
+	bool held_read;	  /* what the target held was asked for: it counted then */
+	bool held_bad;	  /* ... and can't be read */
 	/* ... counts, although the row proves nothing and is on no record: it is proven then */
 	bool taken;
 	bool heals;
