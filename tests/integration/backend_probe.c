@@ -1,6 +1,7 @@
 /* backend_probe.c - drives one member through ports/backend.h by commands on standard input.
  *
  *     backend_probe MEMBER [deadline_ms=N] [connect_ms=N] [key=HEX] [isid=N] [take_over_ms=N]
+ *                          [state=FOLDER]
  *                          [secrets=FILE] [initiator=IQN] [portal=HOST:PORT ...]
  *                          [header_digest=preferred] [data_digest=required]
  *                          [redirects=no|portals|yes]
@@ -31,6 +32,7 @@
 #include <unistd.h>
 
 #include "adapters/backend/backend.h"
+#include "adapters/config/preempted.h"
 #include "adapters/iscsi/redirect.h"
 
 #define POISON 0xa5
@@ -430,6 +432,27 @@ wanted_digest(const char *value, enum iscsi_digest *out)
 	}
 }
 
+static const uint8_t volume_uuid[16] = { 1 };
+
+static void
+note_preempted(void *owner, const struct member_address *member,
+	       const struct scsi_preempted *preempted)
+{
+	(void)owner;
+	if (preempted_record(volume_uuid, member, preempted) != 0)
+		abort();
+}
+
+/* As the volume's driver does it. */
+static void
+keep_preempted(struct backend_iscsi_options *options, const char *folder)
+{
+	setenv("IRAID_STATE_DIR", folder, 1);
+	if (preempted_recall(volume_uuid, &options->address, &options->preempted) != 0)
+		abort();
+	options->note_preempted = note_preempted;
+}
+
 static void
 set_option(struct backend_iscsi_options *options, const char *argument)
 {
@@ -451,6 +474,8 @@ set_option(struct backend_iscsi_options *options, const char *argument)
 		options->isid_qualifier[5] = (uint8_t)atoi(value);
 	else if (strncmp(argument, "take_over_ms=", 13) == 0)
 		options->take_over_ms = (uint32_t)strtoul(value, NULL, 0);
+	else if (strncmp(argument, "state=", 6) == 0)
+		keep_preempted(options, value);
 	else if (strncmp(argument, "initiator=", 10) == 0)
 		snprintf(options->credentials.initiator, sizeof(options->credentials.initiator),
 			 "%s", value);

@@ -470,3 +470,84 @@ def test_a_wait_that_does_not_end_ends_the_opening_and_is_gone_on_with(start) ->
         target.names.append(OUR_NAME)
         assert probe.open().endswith("taken=1 predecessor=aa11")
         assert target.names[-2:] == [OUR_NAME, OTHER_NAME]
+
+
+# --- and the gateway that preempted it may end before it knows ---
+
+
+@pytest.mark.parametrize("why", ["refused", "not told"])
+def test_what_can_t_be_proven_is_not_forgotten_with_the_session(start, tmp_path, why) -> None:
+    """An activation that is refused gives all back, and the next one finds nobody's key."""
+    with FakeLio() as target:
+        target.refuses_others = why == "refused"
+        if why == "not told":
+            target.reservations.ports.pop(0xAA11)
+        first = start(target.member, "key=1", TAKE_OVER, f"state={tmp_path}")
+        assert " taken=0 " in first.open()
+        first.ask("release")
+        assert target.reservations.holder == bytes(8)
+        second = start(target.member, "key=1", TAKE_OVER, f"state={tmp_path}")
+        assert " taken=0 " in second.open()
+        # Who has been there since had to wait for its own former session.
+        second.ask("release")
+        target.refuses_others = False
+        target.reservations.holder, target.reservations.others = (0xAA11).to_bytes(8, "big"), [0xAA11]
+        target.reservations.ports[0xAA11] = OTHERS_PORT
+        assert start(target.member, "key=1", TAKE_OVER, f"state={tmp_path}").open().endswith("taken=1 predecessor=aa11")
+        assert not list((tmp_path / "preempted").iterdir())
+
+
+def test_who_is_waited_for_is_waited_for_after_a_crash(start, tmp_path) -> None:
+    with FakeLio() as target:
+        held = threading.Event()
+        target.say_login = lambda connection, _, answer: (
+            None if target.names[-1] == OTHER_NAME and not held.is_set() else connection.peer.sendall(answer)
+        )
+        first = Probe(target.member, "key=1", TAKE_OVER, "connect_ms=1000", f"state={tmp_path}")
+        assert first.ask("open").startswith("closed ETIMEDOUT ")
+        first.process.kill()
+        first.process.wait()
+        second = start(target.member, "key=1", TAKE_OVER, "connect_ms=1000", f"state={tmp_path}")
+        assert second.ask("open").startswith("closed ETIMEDOUT ")
+        held.set()
+        target.names.append(OUR_NAME)
+        assert " taken=1 " in second.open()
+        assert target.names[-2:] == [OUR_NAME, OTHER_NAME]
+        assert not list((tmp_path / "preempted").iterdir())
+
+
+def test_whose_key_went_with_the_answer_is_waited_for(start, tmp_path) -> None:
+    """The target preempts, and the connection breaks: nobody has the other's key any more."""
+    with FakeLio() as target:
+        broken = False
+
+        def rule(command: fake.Command) -> Reply | None:
+            nonlocal broken
+            if broken or command.opcode != 0x5F or command.cdb[1] & 0x1F != PREEMPT_AND_ABORT:
+                return None
+            broken = True
+            target.reservations(command)
+            target.connections[-1].close()
+            return fake.SILENCE
+
+        target.rules.insert(0, rule)
+        probe = start(target.member, "key=1", TAKE_OVER, f"state={tmp_path}")
+        assert probe.ask("open").startswith("closed ")
+        assert broken
+        assert " taken=1 " in probe.open()
+        assert target.names[-1] == OTHER_NAME
+
+
+def test_another_portal_group_proves_nothing(start) -> None:
+    """The log-in came in elsewhere: the target had nothing to end there."""
+    with FakeLio() as target:
+        answer = target.on_login
+
+        def elsewhere(connection: fake.Connection, flags: int, asked: dict[str, str]) -> fake.LoginAnswer:
+            said = answer(connection, flags, asked)
+            group = "2" if target.names[-1] == OTHER_NAME else "1"
+            return fake.LoginAnswer(said.flags, said.keys | {"TargetPortalGroupTag": group}, said.status)
+
+        target.on_login = elsewhere
+        assert start(target.member, "key=1", TAKE_OVER).open().endswith("taken=0 predecessor=aa11")
+        assert target.names == [OUR_NAME, OTHER_NAME]

@@ -189,6 +189,7 @@ absorb_nexus(struct iscsi_member *member)
 		ours.port == nexus->port &&
 		(memcmp(ours.isid, nexus->isid, sizeof(ours.isid)) != 0 ||
 		 strcmp(ours.initiator, nexus->initiator) != 0);
+	member->follower.portal_group = member->login.negotiated.portal_group;
 	return OUTCOME_GOOD;
 }
 
@@ -197,31 +198,80 @@ absorb_follow(struct iscsi_member *member)
 {
 	const int error = member->follower.error;
 
-	if (error != 0 && error != -EACCES)
+	if (error != 0 && error != -EACCES && error != -EXDEV)
 		return bad(member, error,
 			   "whether the target has ended the session that was preempted is not "
 			   "known: %s",
 			   strerror(-error));
 	if (error != 0)
 		log_line(LOG_WARNING,
-			 "member %s: the target does not let this gateway log in as %s, whose "
+			 "member %s: the target does not let this gateway log in as %s%s, whose "
 			 "session it may be closing, so a write of it that is under way may land "
 			 "later",
-			 member->label, member->follower.nexus.initiator);
+			 member->label, member->follower.nexus.initiator,
+			 error == -EXDEV ? " by the portal group of before" : "");
 	member->facts.unfenced = member->unfenced = false;
 	member->unfollowed |= error != 0;
+	preempted_note(member);
 	return OUTCOME_GOOD;
 }
 
-/* Its commands may be under way in the target. */
-static void
-note_unfenced(struct iscsi_member *member)
+static bool
+is_same(const struct scsi_preempted *left, const struct scsi_preempted *right)
 {
-	if (!member->facts.closes_late)
+	return left->key == right->key && left->followable == right->followable &&
+	       left->portal_group == right->portal_group &&
+	       memcmp(left->nexus.isid, right->nexus.isid, sizeof(left->nexus.isid)) == 0 &&
+	       strcmp(left->nexus.initiator, right->nexus.initiator) == 0;
+}
+
+void
+preempted_note(struct iscsi_member *member)
+{
+	struct scsi_preempted now = { .key = 0 };
+
+	if (member->unfenced || member->unfollowed)
+		now.key = member->unfenced_key;
+	if (member->unfenced && !member->unfollowed) {
+		now.followable = true;
+		now.nexus = member->follower.nexus;
+		now.portal_group = member->follower.portal_group;
+	}
+	if (member->options.note_preempted == NULL || is_same(&now, &member->noted))
 		return;
+	member->noted = now;
+	member->options.note_preempted(member->options.owner, &member->options.address, &now);
+}
+
+/* Its commands may be under way in the target.  Noted before it is sent: the answer may be lost, and
+ * this gateway with it, and nobody can tell then whose key there was.
+ */
+void
+preempt_begins(struct iscsi_member *member)
+{
+	if (!member->facts.closes_late || member->holder_key == member->options.reservation_key)
+		return;
+	member->unfenced_key = member->holder_key;
 	member->facts.unfenced = member->unfenced = member->nexus_known;
 	member->unfollowed |= !member->nexus_known;
-	if (!member->nexus_known)
+	preempted_note(member);
+}
+
+/* It had no effect. */
+static void
+preempt_failed(struct iscsi_member *member)
+{
+	if (!member->facts.closes_late || member->holder_key == member->options.reservation_key)
+		return;
+	member->facts.unfenced = member->unfenced = false;
+	member->unfollowed = member->was_unfollowed;
+	preempted_note(member);
+}
+
+static void
+tell_unfollowed(const struct iscsi_member *member)
+{
+	if (member->facts.closes_late && !member->nexus_known)
 		log_line(LOG_WARNING,
 			 "member %s: LIO does not tell whose session by this portal group had "
 			 "reservation key 0x%016llx, so a write of it that is under way may land "
@@ -235,7 +285,7 @@ note_preempted(struct iscsi_member *member)
 	if (member->holder_key == member->options.reservation_key)
 		return;
 	member->predecessor_key = member->holder_key;
-	note_unfenced(member);
+	tell_unfollowed(member);
 }
 
 static enum session_outcome
@@ -307,10 +357,12 @@ static enum session_outcome
 taken(struct iscsi_member *member)
 {
 	switch ((int)member->state) {
-	case SESSION_REGISTER:
 	case SESSION_PREEMPT:
-	case SESSION_RESERVE:
 	case SESSION_EXPEL:
+		preempt_failed(member);
+		return OUTCOME_CONFLICT;
+	case SESSION_REGISTER:
+	case SESSION_RESERVE:
 		return OUTCOME_CONFLICT;
 	default:
 		return bad(member, -EBUSY,

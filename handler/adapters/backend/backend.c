@@ -483,6 +483,12 @@ backend_iscsi_create(struct reactor *reactor, const struct backend_iscsi_options
 	member->now_ms = reactor_now_ms(member->reactor);
 	if (options->take_over_ms > 0)
 		member->take_over_until_ms = member->now_ms + options->take_over_ms;
+	member->noted = options->preempted;
+	member->unfenced_key = options->preempted.key;
+	member->unfenced = options->preempted.key != 0 && options->preempted.followable;
+	member->unfollowed = options->preempted.key != 0 && !options->preempted.followable;
+	member->follower.nexus = options->preempted.nexus;
+	member->follower.portal_group = options->preempted.portal_group;
 	member_address_format(&options->address, member->label);
 	member->backend.ops = &ops;
 	member->backend.label = member->label;
@@ -494,7 +500,15 @@ backend_iscsi_create(struct reactor *reactor, const struct backend_iscsi_options
 void
 backend_iscsi_end_take_over(struct backend *backend)
 {
-	member_of(backend)->take_over_until_ms = 0;
+	struct iscsi_member *member = member_of(backend);
+
+	member->take_over_until_ms = 0;
+	/* others proved enough, or an administrator did */
+	if (member->unfollowed && member->options.note_preempted != NULL) {
+		member->noted = (struct scsi_preempted){ .key = 0 };
+		member->options.note_preempted(member->options.owner, &member->options.address,
+					       &member->noted);
+	}
 }
 
 void

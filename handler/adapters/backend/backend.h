@@ -7,6 +7,7 @@
 #include "ports/backend.h"
 #include "adapters/base/reactor.h"
 #include "adapters/iscsi/address.h"
+#include "adapters/iscsi/scsi.h"
 
 struct backend_iscsi_options {
 	struct member_address address; /* its portal is the first path, and names the member */
@@ -25,6 +26,13 @@ struct backend_iscsi_options {
 	 * by backend_iscsi_end_take_over().
 	 */
 	uint32_t take_over_ms; /* 0: none */
+	/* Whose commands may still be under way in the target, as it was told last; and who is told
+	 * when that changes, before the key is preempted.  It may wait for a disk.
+	 */
+	struct scsi_preempted preempted;
+	void (*note_preempted)(void *owner, const struct member_address *member,
+			       const struct scsi_preempted *preempted);
+	void *owner;
 	struct iscsi_digests digests;
 };
 

@@ -72,6 +72,15 @@ log_in(struct iscsi_member *member)
 	follower->connected = true;
 }
 
+/* In by another portal group, where the target has nothing to end. */
+static bool
+is_elsewhere(const struct follower *follower)
+{
+	const uint32_t group = follower->login->negotiated.portal_group;
+
+	return group != 0 && follower->portal_group != 0 && group != follower->portal_group;
+}
+
 /* -EINPROGRESS: nothing yet. */
 static int
 serve(struct iscsi_member *member, uint32_t events)
@@ -92,7 +101,7 @@ serve(struct iscsi_member *member, uint32_t events)
 	case LOGIN_UNDER_WAY:
 		return -EINPROGRESS;
 	case LOGIN_COMPLETE:
-		return 0;
+		return is_elsewhere(follower) ? -EXDEV : 0;
 	case LOGIN_REDIRECTED:
 	case LOGIN_FAILED:
 		break;

@@ -143,6 +143,7 @@ struct io_list {
 /* A log-in as another initiator; follow.c. */
 struct follower {
 	struct scsi_nexus nexus; /* as whom */
+	uint32_t portal_group;	 /* only there does the target wait; 0: not known */
 	int fd;			 /* -1: none is under way */
 	uint32_t events;	 /* as watched */
 	bool connected;
@@ -202,11 +203,14 @@ struct iscsi_member {
 	bool taking_over;	     /* this session began while it held */
 	uint64_t predecessor_key;    /* of the identity; from session to session */
 	struct follower follower;
-	bool unfenced;	   /* its nexus is to be followed, from session to session */
-	bool nexus_known;  /* of the key that is to be preempted */
-	bool unfollowed;   /* it can't be: nothing is proven of what it had sent */
-	bool was_taken;	   /* some session was opened with our reservation */
-	uint64_t told_key; /* that it has been logged */
+	uint64_t unfenced_key;	     /* 0: none; whose: */
+	bool unfenced;		     /* its nexus is to be followed, from session to session */
+	bool nexus_known;	     /* of the key that is to be preempted */
+	bool unfollowed;	     /* it can't be: nothing is proven of what it had sent */
+	bool was_unfollowed;	     /* before the key was to be preempted */
+	struct scsi_preempted noted; /* with the options' owner */
+	bool was_taken;		     /* some session was opened with our reservation */
+	uint64_t told_key;	     /* that it has been logged */
 	/* by every session begun since the last that was opened; see absorb_holder() */
 	bool cache_kept;
 	bool reserved;
@@ -294,6 +298,11 @@ void login_accepted(struct iscsi_member *member);
 
 /* answers.c: the outcome of the state's command, why a bad one is, in member->final */
 enum session_outcome session_absorb(struct iscsi_member *member);
+
+/* answers.c: before a key is preempted */
+void preempt_begins(struct iscsi_member *member);
+/* What the owner is to know of that has changed. */
+void preempted_note(struct iscsi_member *member);
 
 /* follow.c: a step of its own, with member->follower.error at its end */
 void follow_start(struct iscsi_member *member);

@@ -366,6 +366,20 @@ session_step_name(const struct iscsi_member *member)
 						: session_state_name(member->state);
 }
 
+/* Another key is to be preempted, and only one session is followed.  Whose key is there again has logged
+ * in since, and the target had to end its former session for that.
+ */
+static void
+forget_preempted(struct iscsi_member *member)
+{
+	if (member->unfenced_key == member->holder_key)
+		member->unfollowed = false;
+	else
+		member->unfollowed |= member->unfenced;
+	member->unfenced = false;
+	member->was_unfollowed = member->unfollowed;
+}
+
 static void
 enter(struct iscsi_member *member, enum session_state state)
 {
@@ -401,14 +415,13 @@ enter(struct iscsi_member *member, enum session_state state)
 		enter_logout(member);
 		return;
 	case SESSION_NEXUS:
-		member->unfollowed |= member->unfenced; /* one of before, which is forgotten */
+		forget_preempted(member);
 		member->nexus_known = false;
 		enter_command(member, state);
 		return;
 	case SESSION_INSPECT:
 	case SESSION_HOLDER:
 	case SESSION_REGISTER:
-	case SESSION_PREEMPT:
 	case SESSION_RESERVE:
 	case SESSION_OUTCOME:
 	case SESSION_SETTLE:
@@ -419,8 +432,13 @@ enter(struct iscsi_member *member, enum session_state state)
 	case SESSION_UNREGISTER:
 		enter_command(member, state);
 		return;
+	case SESSION_PREEMPT:
+		preempt_begins(member);
+		enter_command(member, state);
+		return;
 	case SESSION_EXPEL:
 		member->expelled++;
+		preempt_begins(member);
 		enter_command(member, state);
 		return;
 	case SESSION_CLOSED:

@@ -14,6 +14,7 @@
 
 #include "config.h"
 #include "epoch_file.h"
+#include "preempted.h"
 #include "pure/geometry.h"
 #include "adapters/base/files.h"
 
@@ -211,7 +212,7 @@ volume_forget(const uint8_t uuid[16])
 {
 	const int errors[] = { epoch_file_remove(uuid), remove_record("levels", uuid),
 			       remove_record("needed", uuid), predecessor_record(uuid, 0),
-			       standby_forget(uuid) };
+			       preempted_forget(uuid), standby_forget(uuid) };
 
 	for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++)
 		if (errors[i] != 0)

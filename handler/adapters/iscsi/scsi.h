@@ -115,6 +115,13 @@ struct scsi_nexus {
 	uint8_t isid[6];
 	uint16_t port; /* relative port identifier */
 };
+/* Somebody whose key was preempted, and whose session the target may still be closing. */
+struct scsi_preempted {
+	uint64_t key;	 /* 0: nobody */
+	bool followable; /* the nexus is known */
+	struct scsi_nexus nexus;
+	uint32_t portal_group; /* of the session that read it; 0: not known */
+};
 /* The first with this key.  False: there is none whose name and ISID are told. */
 bool scsi_parse_nexus(const struct scsi_request *request, uint64_t key, struct scsi_nexus *out);
 /* Returns how many LUNs were stored, at most max, or -1. */

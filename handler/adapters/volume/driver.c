@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "adapters/base/log.h"
+#include "adapters/config/preempted.h"
 #include "internal.h"
 #include "peek.h"
 
@@ -197,6 +198,42 @@ session_options(const struct volume_config *config, struct backend_iscsi_options
 	return 0;
 }
 
+/* What can't be kept is known to this process, until the volume is stopped. */
+static void
+note_preempted(void *owner, const struct member_address *member,
+	       const struct scsi_preempted *preempted)
+{
+	const struct hosted *hosted = owner;
+	char label[MEMBER_ADDRESS_MAX];
+	const int error = preempted_record(hosted->uuid, member, preempted);
+
+	if (error == 0)
+		return;
+	member_address_format(member, label);
+	log_line(LOG_WARNING,
+		 "volume %s: whose session member %s may still be closing can't be written to "
+		 "%s/preempted: %s",
+		 hosted->name, label, state_dir(), strerror(-error));
+}
+
+/* What can't be read proves nothing. */
+static void
+recall_preempted(const struct hosted *hosted, const struct member_address *member,
+		 struct scsi_preempted *out)
+{
+	char label[MEMBER_ADDRESS_MAX];
+	const int error = preempted_recall(hosted->uuid, member, out);
+
+	if (error == 0)
+		return;
+	*out = (struct scsi_preempted){ .key = UINT64_MAX };
+	member_address_format(member, label);
+	log_line(LOG_WARNING,
+		 "volume %s: whose session member %s may still be closing can't be read from "
+		 "%s/preempted: %s",
+		 hosted->name, label, state_dir(), strerror(-error));
+}
+
 static struct backend *
 make_backend(struct hosted *hosted, struct backend_iscsi_options *options, uint64_t gateway,
 	     const struct device_address *device)
@@ -207,6 +244,9 @@ make_backend(struct hosted *hosted, struct backend_iscsi_options *options, uint6
 	memcpy(options->more_portals, device->more_portals, sizeof(options->more_portals));
 	options->more_portals_count = device->more;
 	make_isid(gateway, hosted->uuid, &device->address, options->isid_qualifier);
+	recall_preempted(hosted, &device->address, &options->preempted);
+	options->note_preempted = note_preempted;
+	options->owner = hosted;
 	return backend_iscsi_create(hosted->reactor, options);
 }
 
