@@ -186,6 +186,17 @@ await_settled(struct hosted *hosted, uint32_t timeout_ms)
 	return result;
 }
 
+static bool
+is_active(struct hosted *hosted)
+{
+	bool active;
+
+	pthread_mutex_lock(&hosted->lock);
+	active = hosted->role == ROLE_ACTIVE;
+	pthread_mutex_unlock(&hosted->lock);
+	return active;
+}
+
 static int
 say_unrecorded(struct fault *fault, const char *name, int error)
 {
@@ -232,6 +243,9 @@ await_standby(struct hosted *hosted, struct fault *fault)
 	else if (error == -ETIMEDOUT)
 		fault_errno(fault, error, "it did not become quiet within %u s",
 			    STAND_DOWN_MS / 1000);
+	else if (is_active(hosted))
+		error = fault_errno(fault, -EAGAIN,
+				    "it was activated meanwhile, and is not on standby");
 	return error;
 }
 
@@ -259,20 +273,27 @@ volume_standby(struct volume_host *host, const char *name, struct fault *fault)
 	return error;
 }
 
+/* Since when it is.  With host->edits. */
+static int
+record_standby(struct hosted *hosted)
+{
+	uint64_t since_ms;
+
+	pthread_mutex_lock(&hosted->lock);
+	since_ms = hosted->role_since_ms;
+	pthread_mutex_unlock(&hosted->lock);
+	return standby_record(hosted->uuid, since_ms);
+}
+
 void
 volume_role_record_fenced(struct hosted *hosted)
 {
 	struct fault fault = FAULT_NONE;
-	uint64_t since_ms;
-	bool is_active;
 	int error;
 
 	pthread_mutex_lock(&hosted->host->edits);
-	pthread_mutex_lock(&hosted->lock);
-	is_active = hosted->role == ROLE_ACTIVE; /* by somebody who wanted it back */
-	since_ms = hosted->role_since_ms;
-	pthread_mutex_unlock(&hosted->lock);
-	error = is_active ? 0 : standby_record(hosted->uuid, since_ms);
+	/* not if somebody wanted it back */
+	error = is_active(hosted) ? 0 : record_standby(hosted);
 	pthread_mutex_unlock(&hosted->host->edits);
 	if (error == 0)
 		return;
@@ -282,6 +303,20 @@ volume_role_record_fenced(struct hosted *hosted)
 }
 
 /* --- active --- */
+
+/* Until it runs it is on record as on standby: it may have been fenced just now, and that not be written
+ * yet.  Where it can't be, a crash of this process begins what it was asked for once more.
+ */
+static void
+begin_activation(struct hosted *hosted)
+{
+	uint64_t since_ms;
+
+	pthread_mutex_lock(&hosted->host->edits);
+	if (!is_active(hosted) && standby_recall(hosted->uuid, &since_ms) == -ENOENT)
+		record_standby(hosted);
+	pthread_mutex_unlock(&hosted->host->edits);
+}
 
 int
 volume_activate(struct volume_host *host, const char *name,
@@ -295,6 +330,8 @@ volume_activate(struct volume_host *host, const char *name,
 	if (hosted) {
 		/* The old engine's sessions must have ended: they would speak for the new one. */
 		error = await_settled(hosted, STAND_DOWN_MS);
+		if (error == 0)
+			begin_activation(hosted);
 		volume_unpin(hosted);
 	}
 	if (error == -ETIMEDOUT)

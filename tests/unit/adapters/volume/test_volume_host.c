@@ -478,6 +478,29 @@ test_an_activation_that_fails_leaves_it_on_standby(void **state)
 	volume_release(volume);
 }
 
+/* It was fenced, and that is not on record yet. */
+static void
+test_an_activation_that_fails_leaves_it_on_standby_whatever_is_on_record(void **state)
+{
+	const struct volume_start_options options = { .wait_ms = 100 };
+	struct volume *volume = acquire("v0", "tcmu: v0");
+	struct hosted *hosted = volume_pin(host, "v0");
+	uint8_t uuid[16];
+	uint64_t since_ms;
+	bool again;
+
+	memcpy(uuid, hosted->uuid, sizeof(uuid));
+	volume_unpin(hosted);
+	assert_int_equal(volume_standby(host, "v0", &fault), 0);
+	assert_int_equal(standby_forget(uuid), 0);
+	assert_int_equal(volume_activate(host, "v0", &options, &fault), 0);
+	assert_int_equal(volume_wait(host, "v0", options.wait_ms), -ETIMEDOUT);
+	assert_int_equal(volume_settle(host, "v0", &again, &fault), -ETIMEDOUT);
+	assert_true(again);
+	assert_int_equal(role_of("v0", &since_ms), ROLE_STANDBY);
+	volume_release(volume);
+}
+
 static void
 test_a_role_that_can_not_be_recorded_does_not_change(void **state)
 {
@@ -1000,6 +1023,7 @@ main(void)
 		HOST_TEST(test_a_volume_on_standby_keeps_its_users_and_refuses_at_once),
 		HOST_TEST(test_standby_lasts_over_a_restart_and_a_start),
 		HOST_TEST(test_an_activation_that_fails_leaves_it_on_standby),
+		HOST_TEST(test_an_activation_that_fails_leaves_it_on_standby_whatever_is_on_record),
 		HOST_TEST(test_initiators_come_here_only_while_it_is_served_here),
 		HOST_TEST(test_a_fenced_volume_sends_initiators_away_at_once),
 		HOST_TEST(test_a_fence_is_noted_while_others_have_the_lock_of_all_volumes),
