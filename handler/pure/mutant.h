@@ -1235,6 +1235,12 @@
 	X(MENDED_WITHOUT_READER, "mended-without-reader", 9,					\
 	  "test_engine_mend: test_nothing_is_made_of_a_row_whose_member_went_after_it_was_read",	\
 	  "a row is mended with what was read of a member that has gone since")		\
+	X(MISREAD_UNMARKED, "misread-unmarked", 9,					\
+	  "test_engine_mend: test_who_is_needed_is_rewritten_until_it_reads_as_written",	\
+	  "who loses its place for what it reads is not filled there when it returns")	\
+	X(MISREAD_LEFT, "misread-left", 9,						\
+	  "test_engine_mend: test_who_is_needed_is_rewritten_until_it_reads_as_written",	\
+	  "what was rewritten and reads as something else is left so where its member is needed")	\
 	X(FAILED_RECORD_STAYS, "failed-record-stays", 18,					\
 	  "test_engine_log: test_what_failed_is_not_replayed_on_those_who_have_no_mark_of_it",	\
 	  "a record is replayed whose write failed, and whose regions are not marked any more")	\

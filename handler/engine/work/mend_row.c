@@ -9,7 +9,8 @@
  *	MARK          the region is marked as dirty, if more than the target's chunk changes, but where nobody wrote and all is suspect
  *	LOG           ... and all that is about to be written is made durable in the write log, where that is open
  *	WRITE         what was made up for, to where it could not be read; the target's chunk; P, Q and copies where they changed
- *	VERIFY        the rewritten pieces are read again
+ *	VERIFY        the rewritten pieces are read again: whose is not as written loses its place, and gets it once more, for it
+ *	              may be needed and stay
  *	HEAL_RECORD   the target's own content was taken for what was lost, and is sure: it is lost no longer
  *
  * A piece that is lacking is made from the others (pure/code.h), unless the row is suspect.  Only
@@ -25,7 +26,11 @@
 #include <string.h>
 #include <syslog.h>
 
+#define REWRITES_MAX 3 /* of what is not read as it was written */
+
 static void mend_row(struct sync_rows *rows);
+static void settle_misread(struct sync_rows *rows);
+static void make_piece(struct sync_rows *rows, uint32_t positions, int piece);
 
 static uint64_t
 row_of(const struct sync_rows *rows)
@@ -195,22 +200,20 @@ verified(struct member_io *mio, int result)
 		result == 0 && crc32c(0, mio->segments[0].iov_base, MEND_PIECE_BYTES) ==
 				       rows->mend.crc[position_of(rows, mio)][piece_of(rows, mio)];
 
+	rows->mend.bad[position_of(rows, mio)][piece_of(rows, mio)] &= !right;
 	if (right || MUTANT(MEND_UNVERIFIED))
 		count_repair(rows, member);
-	else if ((result == 0 || is_unreadable(result)) && member->in_sync &&
-		 evict_bearable(rows->op.engine, member)) {
-		member_note(
-			member,
-			"a sector can't be read, or not as written, even after it was rewritten");
-		evict_exclude(member);
-	} else if (result != 0 && !is_unreadable(result)) {
+	else if (result == 0 || is_unreadable(result))
+		rows->mend.misread |= ROLE(position_of(rows, mio));
+	else
 		rows->error = result;
-	}
 	if (--rows->pending > 0)
 		return;
 	rows->op.engine->activity++;
 	if (rows->error != 0)
 		sync_rows_end(rows, rows->error);
+	else if (rows->mend.misread != 0)
+		settle_misread(rows);
 	else
 		finish_row(rows);
 }
@@ -221,6 +224,7 @@ verify(struct sync_rows *rows)
 	struct engine *engine = rows->op.engine;
 
 	rows->mend.step = MEND_VERIFY;
+	rows->mend.misread = 0;
 	rows->pending = 1; /* this function */
 	for (int position = 0; position < engine->geometry.width; position++)
 		for (int piece = 0; piece < pieces_of(engine); piece++) {
@@ -290,6 +294,104 @@ write_mended_chunk(struct sync_rows *rows, int position, struct member *member, 
 			command(rows, member, BACKEND_WRITE, (uint32_t)piece * MEND_PIECE_BYTES,
 				chunk + (size_t)piece * MEND_PIECE_BYTES, MEND_PIECE_BYTES,
 				mended_written);
+}
+
+/* What was read to verify it is in its place: it is made of the others as before, or zeros. */
+static void
+make_again(struct sync_rows *rows, int piece)
+{
+	const struct geometry *geometry = &rows->op.engine->geometry;
+	uint32_t positions = 0;
+
+	for (int position = 0; position < geometry->width; position++)
+		if (rows->mend.bad[position][piece])
+			positions |= ROLE(position);
+	if (positions == 0)
+		return;
+	if (!code_bears(geometry, positions)) {
+		for (int position = 0; position < geometry->data_chunks; position++)
+			if (positions & ROLE(position))
+				memset(sync_rows_chunk(rows, position, rows->mend.index) +
+					       (size_t)piece * MEND_PIECE_BYTES,
+				       0, MEND_PIECE_BYTES);
+		positions = geometry_redundant_positions(geometry);
+	}
+	make_piece(rows, positions, piece);
+}
+
+static void
+rewrite(struct sync_rows *rows)
+{
+	struct engine *engine = rows->op.engine;
+
+	rows->mend.step = MEND_WRITE;
+	rows->mend.rewrites++;
+	rows->pending = 1; /* this function */
+	for (int piece = 0; piece < pieces_of(engine); piece++)
+		make_again(rows, piece);
+	for (int position = 0; position < engine->geometry.width; position++)
+		if (reader(rows, position) != NULL)
+			write_mended_chunk(rows, position, reader(rows, position), false);
+	if (--rows->pending == 0)
+		mend_written(rows);
+}
+
+static void
+exclude_misread(struct sync_rows *rows)
+{
+	struct engine *engine = rows->op.engine;
+
+	for (int position = 0; position < engine->geometry.width; position++) {
+		struct member *member = reader(rows, position);
+
+		if (!(rows->mend.misread & ROLE(position)) || member == NULL || !member->in_sync ||
+		    !evict_bearable(engine, member))
+			continue;
+		member_note(
+			member,
+			"a sector can't be read, or not as written, even after it was rewritten");
+		evict_exclude(member);
+	}
+}
+
+static void
+misread_marked(struct region_hold *hold, int error)
+{
+	struct mend *mend = list_entry(hold, struct mend, marks);
+	struct sync_rows *rows = list_entry(mend, struct sync_rows, mend);
+
+	if (error != 0) {
+		sync_rows_end(rows, error);
+		return;
+	}
+	marks_begins(rows->op.engine, &mend->marks);
+	exclude_misread(rows);
+	if (mend->rewrites < REWRITES_MAX && !MUTANT(MISREAD_LEFT))
+		rewrite(rows);
+	else
+		finish_row(rows);
+}
+
+/* Whose it is loses its place, and lacks the row then: that is marked before.  If it is needed, it is
+ * to have what was written, and gets it again.
+ */
+static void
+settle_misread(struct sync_rows *rows)
+{
+	struct engine *engine = rows->op.engine;
+	struct mend *mend = &rows->mend;
+
+	mend->step = MEND_MARK;
+	if (mend->marks.active || MUTANT(MISREAD_UNMARKED)) {
+		misread_marked(&mend->marks, 0);
+		return;
+	}
+	mend->marks.ready = misread_marked;
+	list_init(&mend->marks.node);
+	if (marks_hold(engine, &mend->marks, row_of(rows), row_of(rows)))
+		misread_marked(&mend->marks, 0);
+	else
+		marks_wait(engine, &mend->marks);
 }
 
 static void

@@ -678,6 +678,58 @@ test_nothing_is_made_of_a_row_whose_member_went_after_it_was_read(void **state)
 	}
 }
 
+static bool was_rewritten;
+
+/* What is read to verify what was written there. */
+static enum tap_verdict
+hold_verification(struct tap *tap, const struct backend_io *io)
+{
+	const uint64_t *offset_bytes = tap->owner;
+
+	if (io->offset_bytes != *offset_bytes || io->length_bytes != 4096)
+		return TAP_PASS;
+	was_rewritten |= io->op == BACKEND_WRITE;
+	return io->op == BACKEND_READ && was_rewritten ? TAP_HOLD : TAP_PASS;
+}
+
+/* A sector was rewritten, and is read as something else: whose it is loses its place.  But another one
+ * has just fallen silent, so it is needed, and stays.
+ */
+static void
+test_who_is_needed_is_rewritten_until_it_reads_as_written(void **state)
+{
+	static const uint8_t junk[4096] = { 1, 2, 3 };
+	struct rig rig;
+	struct tap tap;
+	uint64_t row, offset_bytes;
+
+	(void)state;
+	begin(&rig, 5, 4, 920);
+	rig_stop(&rig);
+	row = row_in(&rig, 1);
+	offset_bytes = offset_of_row(row);
+	disk_damage(&rig.members[0].disk, offset_bytes);
+	rig.members[0].deadline_us = 60000000;
+	tap_init(&tap, &rig.members[0]);
+	tap.owner = &offset_bytes;
+	tap.judge = hold_verification;
+	was_rewritten = false;
+	rig_start_active(&rig);
+	assert_int_equal(read_first_chunk(&rig, row), 0);
+	for (int i = 0; i < 20000 && tap.held_count == 0; i++)
+		rig_step(&rig);
+	assert_int_equal(tap.held_count, 1);
+	disk_write(&rig.members[0].disk, offset_bytes, junk, sizeof(junk), true);
+	fake_member_cut(&rig.members[1], false);
+	tap.judge = NULL;
+	tap_let_go(&tap);
+	rig_steps(&rig, 20);
+	rig.members[1].reachable = true;
+	wait_until(&rig, all_in_sync);
+	rig_steps(&rig, 300);
+	finish(&rig);
+}
+
 int
 main(void)
 {
@@ -701,6 +753,7 @@ main(void)
 		cmocka_unit_test(test_row_whose_parity_was_mended_can_go_with_a_cache),
 		cmocka_unit_test(test_a_piece_made_anew_in_a_row_that_was_torn_can_go_with_a_cache),
 		cmocka_unit_test(test_nothing_is_made_of_a_row_whose_member_went_after_it_was_read),
+		cmocka_unit_test(test_who_is_needed_is_rewritten_until_it_reads_as_written),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
