@@ -1353,6 +1353,9 @@
 	X(LEFT_TO_ANOTHER, "left-to-another", 8,							\
 	  "test_engine_heard: test_who_was_written_by_another_is_looked_at_again",		\
 	  "a start goes on with a member that another gateway has written meanwhile")	\
+	X(OWN_WORDS_TRUSTED, "own-words-trusted", 8,							\
+	  "test_engine_heard: test_who_was_told_in_our_words_is_not_taken_back",		\
+	  "a gateway goes on with a member that a take-over has told that it is out")	\
 	X(LISTED_FOR_ALL, "listed-for-all", 17,							\
 	  "test_engine_heard: test_what_one_is_told_of_itself_is_nobodys_record",		\
 	  "what a superblock says of a device that has no place becomes the record of all")	\

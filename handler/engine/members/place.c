@@ -337,6 +337,17 @@ fits_itself(struct member *member)
 	return false;
 }
 
+/* It says that it is out, which this gateway tells nobody whom it has in sync, or has not sent away yet:
+ * a take-over told it, in this gateway's own words (takeover.c).
+ */
+static bool
+was_told_out(const struct member *member, const struct superblock *superblock)
+{
+	return superblock->write_count > member->write_count &&
+	       superblock->member_states[member->role] != MEMBER_IN_SYNC &&
+	       !MUTANT(OWN_WORDS_TRUSTED);
+}
+
 /* This gateway has written it, or nobody has since this start found it.  An epoch says nothing: that of
  * another start may be lower, if this gateway has tried more often.
  */
@@ -349,7 +360,8 @@ is_as_left(const struct member *member, const struct superblock *superblock)
 							      : superblock->event <= found->event;
 
 	return (superblock->write_count <= found->write_count && before) ||
-	       strcmp(superblock->owner, engine->options.owner) == 0 ||
+	       (strcmp(superblock->owner, engine->options.owner) == 0 &&
+		!was_told_out(member, superblock)) ||
 	       (superblock->owner[0] == '\0' && engine->phase >= PHASE_LAST_SUPERBLOCKS) ||
 	       MUTANT(LEFT_TO_ANOTHER);
 }
@@ -413,8 +425,9 @@ was_used_elsewhere(const struct member *member)
 	return member->verdict == SUPERBLOCK_OK &&
 	       memcmp(own->volume_uuid, record->volume_uuid, 16) == 0 &&
 	       memcmp(own->member_uuid, member->uuid, 16) == 0 &&
-	       (own->epoch != record->epoch ? own->epoch > record->epoch
-					    : own->event > record->event);
+	       (was_told_out(member, own) ||
+		(own->epoch != record->epoch ? own->epoch > record->epoch
+					     : own->event > record->event));
 }
 
 /* If nothing goes on without it, this gateway has lost the volume.  The log-in may have reserved

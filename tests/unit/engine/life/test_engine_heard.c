@@ -337,6 +337,48 @@ test_who_was_written_by_another_is_looked_at_again(void **state)
 	disk_free(&after);
 }
 
+/* A take-over tells the second copy that it is out, as the first copy has it on record: in this
+ * gateway's own words.  This one lives, and has sent that copy away, but not for good yet.
+ */
+static void
+test_who_was_told_in_our_words_is_not_taken_back(void **state)
+{
+	struct rig rig;
+	struct superblock told;
+	uint8_t block[LAYOUT_SUPERBLOCK_BYTES];
+
+	(void)state;
+	start(&rig, 1, 2, 121);
+	rig.errors_allowed = true; /* both are away for longer than requests wait */
+	rig.epochs_held = true;
+	fake_member_cut(&rig.members[1], false);
+	submit_everywhere(&rig, REQUEST_WRITE, 512, 300);
+	wait_until(&rig, is_said_faulty);
+	wait_ms(&rig, 50);
+	fake_member_cut(&rig.members[0], false);
+	told = rig_superblock(&rig, 0);
+	told.role = 1;
+	memcpy(told.member_uuid, told.member_uuids[1], 16);
+	told.write_count = rig_superblock(&rig, 1).write_count;
+	for (int copy = 0; copy < 2; copy++) {
+		told.write_count++;
+		superblock_encode(&told, block);
+		disk_write(&rig.members[1].disk, superblock_offset(told.write_count), block,
+			   sizeof(block), true);
+	}
+	rig.members[1].holder = 0;
+	rig.members[1].reachable = true;
+	wait_ms(&rig, 2000);
+	assert_false(rig.engine->members[1].in_sync);
+	assert_int_equal(rig.members[1].holder, 0); /* for who takes the volume over */
+	/* That one died before the first copy heard of it. */
+	engine_epoch_recorded(rig.engine, EPOCH_GIVEN, rig.engine->record.epoch, 0);
+	rig.epochs_held = false;
+	rig.members[0].reachable = true;
+	assert_true(rig_wait(&rig, VOLUME_ACTIVE, 100000));
+	finish(&rig);
+}
+
 /* The first gateway is being started, has meant an epoch before, and is cut off from both before they
  * have its superblocks.  The second one takes over, in a lower epoch, and loses the second copy.
  */
@@ -1104,6 +1146,7 @@ main(void)
 		cmocka_unit_test(test_nobody_is_told_in_another_session),
 		cmocka_unit_test(test_another_volume_is_told_nothing),
 		cmocka_unit_test(test_who_was_written_by_another_is_looked_at_again),
+		cmocka_unit_test(test_who_was_told_in_our_words_is_not_taken_back),
 		cmocka_unit_test(test_a_start_that_was_taken_over_begins_again),
 		cmocka_unit_test(test_who_is_fenced_off_while_it_tells_says_so),
 		cmocka_unit_test(test_twins_are_not_counted_on),
