@@ -154,6 +154,18 @@ note_landing(const struct fake_command *command)
 			       command->length_bytes);
 }
 
+/* It is in the device's cache, or nobody but the device knows. */
+static void
+note_cached(const struct fake_command *command)
+{
+	const struct fake_member *member = command->member;
+
+	if (member->wrote != NULL && member->device->foreign == NULL &&
+	    member->device->disk.write_cache && !command->fua)
+		member->wrote(member->device->owner, member->device, command->offset_bytes,
+			      command->length_bytes);
+}
+
 static void
 write_iov(struct fake_command *command)
 {
@@ -162,9 +174,7 @@ write_iov(struct fake_command *command)
 	bool whole = command->io->op != BACKEND_ZERO;
 
 	note_landing(command);
-	if (member->wrote != NULL && member->device->foreign == NULL &&
-	    member->device->disk.write_cache && !command->fua)
-		member->wrote(member->device->owner, member->device, at, command->length_bytes);
+	note_cached(command);
 	for (int i = 0; i < command->io->iov_count; i++)
 		whole &= command->io->iov[i].iov_len % DISK_SECTOR == 0;
 	if (!whole) { /* zeros, or a sector in two pieces */
@@ -495,6 +505,8 @@ settle_in_flight(struct fake_member *member, bool may_be_late, bool tell)
 	while (member->queue != NULL) {
 		struct fake_command *command = member->queue;
 
+		if (tell && is_write(command->io) && !command->orphan)
+			note_cached(command);
 		if (is_write(command->io))
 			settle_write(command, may_be_late);
 		else if (command->io->op == BACKEND_FLUSH && !member->device->hung &&

@@ -74,7 +74,9 @@ struct fake_member {
 	bool was_taken;		  /* a session was opened with its reservation */
 	unsigned int predecessor; /* of whom the reservation was last preempted; 0: nobody */
 	bool told_cache;	  /* its last log-in said that the device has a cache */
-	/* A write arrived in the device's cache by this session. */
+	/* A write arrived in the device's cache by this session, or may have: the session ended
+	 * before it was answered.
+	 */
 	void (*wrote)(void *owner, struct fake_member *device, uint64_t offset_bytes,
 		      uint32_t length_bytes);
 

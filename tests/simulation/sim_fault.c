@@ -193,8 +193,27 @@ fault_trouble(struct sim *sim, int m, uint64_t lasts_us)
 	fault_update_excess(sim);
 }
 
+/* Nobody is out yet, to the engine or on the others' superblocks. */
+static bool
+all_are_in(const struct sim *sim, int m)
+{
+	return sim->holder[sim->roles[m]] == m && record_away(sim, m) == 0;
+}
+
+/* By its own superblock it is in sync, and this gateway remembers no later epoch: found alone, it is
+ * the volume, though others have begun to say that it is out.
+ */
+static bool
+is_unremembered(const struct sim *sim, int m, const struct superblock *own)
+{
+	const int holder = sim->holder[sim->roles[m]];
+
+	return (holder == m || holder < 0) && own->epoch >= sim->epoch_recorded &&
+	       own->member_states[sim->roles[m]] == MEMBER_IN_SYNC;
+}
+
 /* A device went back to its snapshot, and could be started alone: only the others know that it is
- * older, and none of them has said so yet.
+ * older, and neither does this gateway remember the epoch of its eviction yet.
  */
 bool
 fault_only_others_know(const struct sim *sim)
@@ -203,8 +222,8 @@ fault_only_others_know(const struct sim *sim)
 	struct superblock now;
 
 	return m >= 0 && sim->count - geometry_tolerated(&sim->geometry) == 1 &&
-	       sim->roles[m] >= 0 && sim->holder[sim->roles[m]] == m && record_away(sim, m) == 0 &&
-	       sim_read_superblock(&sim->members[m].disk, &now) &&
+	       sim->roles[m] >= 0 && sim_read_superblock(&sim->members[m].disk, &now) &&
+	       (all_are_in(sim, m) || is_unremembered(sim, m, &now)) &&
 	       record_knows_older(sim, sim->roles[m], &now);
 }
 

@@ -53,9 +53,18 @@ record_away(const struct sim *sim, int but)
 	return away;
 }
 
+/* A newer record in which it is out counts no writes of it any more. */
+static bool
+calls_out(const struct superblock *record, int role, const struct superblock *old)
+{
+	return record->member_states[role] != MEMBER_IN_SYNC &&
+	       (record->epoch != old->epoch ? record->epoch > old->epoch
+					    : record->event > old->event);
+}
+
 /* Would a gateway that starts now, whomever of the others it finds, know that a device with this
  * superblock has gone back? A superblock says how many writes of its own each member had
- * acknowledged; one more may be behind a copy that can't be read.
+ * acknowledged (one more may be behind a copy that can't be read), or that it is out.
  */
 bool
 record_knows_older(const struct sim *sim, int role, const struct superblock *old)
@@ -67,7 +76,9 @@ record_knows_older(const struct sim *sim, int role, const struct superblock *old
 	for (int of = 0; of < sim->count; of++) {
 		if (of == role || sim->holder[of] < 0)
 			continue;
-		if (!records.known[of] || records.of[of].write_counts[role] <= old->write_count + 1)
+		if (!records.known[of] ||
+		    (records.of[of].write_counts[role] <= old->write_count + 1 &&
+		     !calls_out(&records.of[of], role, old)))
 			return false;
 		asked = true;
 	}
