@@ -83,6 +83,11 @@ DRY_RUN = click.option("--dry-run", is_flag=True, help="Say what would change, a
         help="This gateway is the first or the second of two that have the volume; the other one gets the other number "
         "[as it is].",
     ),
+    click.option(
+        "--no-reservations",
+        is_flag=True,
+        help="Refuse reservations of initiators, which would not follow an address to another gateway; --pair does.",
+    ),
     SAVE,
     DRY_RUN,
     examples="""\
@@ -110,6 +115,7 @@ def export(
     data_digest: str | None,
     lun: int | None,
     pair: int | None,
+    no_reservations: bool,
     save: bool,
     dry_run: bool,
 ) -> None:
@@ -142,6 +148,7 @@ def export(
         data_digest=data_digest,
         standby=standby,
         pair=pair or 0,
+        no_reservations=no_reservations,
         lun=lun,
     )
     done = target.export(request, save, dry_run)
@@ -182,9 +189,9 @@ def _report_export(report: Report, done: target.Exported) -> None:
 
 
 def _pair_properties(done: target.Exported) -> list[tuple[str, str]]:
-    if not done.pair:
-        return []
     refused = "refused: they would not move with the volume to the other gateway"
+    if not done.pair:
+        return [] if done.reservations else [("Reservations", refused)]
     return [
         ("Pair", f"gateway {done.pair} of 2 (tpg{done.pair})"),
         (

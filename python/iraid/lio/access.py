@@ -49,6 +49,7 @@ class ExportRequest:
         False  # not active here, so size, blocks and cache are not known: only what is there can be added to
     )
     pair: int = 0  # which gateway of a pair this is, 1 or 2; 0: as it is
+    no_reservations: bool = False  # of initiators; they are refused in a pair anyway
     lun: int | None = None  # None: as it is, or the lowest that is free
 
     @property

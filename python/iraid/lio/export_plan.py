@@ -248,7 +248,7 @@ def _plan_storage(request: ExportRequest, dump: Dump, storage: Dump | None, plan
         attributes["emulate_write_cache"] = str(int(request.write_cache))
     name = storage["name"] if storage else request.volume
     groups = pair.plan_groups(plan.pair, storage, name) if plan.pair else []
-    if groups:
+    if groups or request.no_reservations:
         # Reservations of initiators live in one kernel, and would not move with the volume.
         attributes["emulate_pr"] = "0"
     for attribute, wanted in attributes.items():

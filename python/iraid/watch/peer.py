@@ -67,6 +67,7 @@ class Export:
     portals: list[str] = field(default_factory=list)
     initiators: list[str] = field(default_factory=list)
     chap: str | None = None  # digest of what initiators prove; null: not told
+    reservations: bool = True  # initiators may reserve it
 
 
 @dataclass
@@ -171,6 +172,7 @@ def _exports(tree: lio_tree.Tree, root: Path, nonce: bytes | None) -> Iterator[E
                 export.portals,
                 export.initiators,
                 _digest(nonce, "access", lio_tree.access(root, export)),
+                luns[name].reservations,
             )
 
 
@@ -296,7 +298,11 @@ def _gateways(pair: Pair) -> Iterator[Finding]:
             "bad",
             f"both have the same machine id, as a clone of a machine has: targets take {pair.other} for this gateway, "
             "and a take-over shuts nobody out",
-            [pair.on_other(f"'{command}'") for command in ("rm /etc/machine-id", "systemd-machine-id-setup")],
+            [
+                pair.on_other(f"'{command}'")
+                # D-Bus keeps a copy, from which the same one would be made
+                for command in ("rm -f /etc/machine-id /var/lib/dbus/machine-id", "systemd-machine-id-setup")
+            ],
         )
     elif here.machine is None or there.machine is None:
         yield Finding("", "unknown", "whether both have the same machine id is not known: no --nonce was given")
@@ -535,10 +541,26 @@ def _listed(names: list[str]) -> str:
     return ", ".join(sorted(names)) or "none"
 
 
+def _moving_address(pair: Pair, here: Export, there: Export) -> Iterator[Finding]:
+    """Of a volume without target port groups: initiators need an address that follows it."""
+    again = f"iraid export {here.volume} --iqn {here.iqn} --no-reservations ..."
+    for one, remedy in ((here, again), (there, pair.on_other(f"'{again}'"))):
+        if one.reservations:
+            yield Finding(
+                "",
+                "warning",
+                f"export of volume {one.volume}: initiators may reserve it on {'this gateway' if one is here else pair.other}, "
+                "and lose that, unheard, when their address moves to the other one",
+                [remedy],
+            )
+
+
 def _one_export(pair: Pair, here: Export, there: Export) -> Iterator[Finding]:
     name, again = here.volume, [f"iraid unexport {here.volume}", f"iraid export {here.volume} --help"]
     what = f"export of volume {name}"
-    if 0 in (here.pair, there.pair) or here.pair == there.pair:
+    if not here.pair and not there.pair:
+        yield from _moving_address(pair, here, there)
+    elif 0 in (here.pair, there.pair) or here.pair == there.pair:
         yield pair.differ(
             "bad",
             f"{what}: one must be --pair 1, the other --pair 2; number",

@@ -157,7 +157,7 @@ def test_a_volume_whose_address_moves_has_no_alua_and_one_portal():
         two = one | {"initiator": volume(2)["initiator"]}
         assert filters.gateway_problems(given([one])) == pair_plan.pair_problems(PAIR, ONE, told(one, two)) == []
         (shown,) = filters.volume_arguments([one], "/etc/iraid", [], [], [], False, PAIR, TWO)
-        assert shown["export"]["pair"] is None
+        assert shown["export"]["pair"] is None and shown["export"]["no_reservations"]
     shared = export | {"portals": ["0.0.0.0:3260"]}
     problems = pair_plan.pair_problems(PAIR, ONE, told(volume(1, export=shared), volume(2, export=shared)))
     assert "0.0.0.0:3260 on both" in problems[0]
@@ -496,6 +496,11 @@ def export(command, answer, status=0, **more):
 def test_an_export_of_a_pair_has_its_number(command):
     export(command, {"changes": [], "iqn": DISK, "initiators": [], "portals": []})
     assert asked(command)[-1] == f"export v0 --iqn {DISK} --pair 2 --no-chap --demo-mode --json"
+
+
+def test_an_export_whose_address_moves_refuses_reservations(command):
+    export(command, {"changes": [], "iqn": DISK, "initiators": [], "portals": []}, pair=None, no_reservations=True)
+    assert asked(command)[-1] == f"export v0 --iqn {DISK} --no-reservations --no-chap --demo-mode --json"
 
 
 def test_what_an_export_needs_is_told_and_nothing_is_changed(command):

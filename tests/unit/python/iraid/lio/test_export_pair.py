@@ -96,6 +96,17 @@ def test_reservations_of_initiators_are_refused_in_a_pair_only(lio):
     assert single.config["storage_objects"][0]["attributes"].get("emulate_pr") in (None, 1)
 
 
+def test_reservations_are_refused_where_an_address_moves(lio):
+    export(lio, no_reservations=True)
+    assert lio.config["storage_objects"][0]["attributes"]["emulate_pr"] == 0
+    assert export(lio, no_reservations=True).steps == []
+    assert export(lio).steps == []  # as it is
+    later = LioModel()
+    export(later)
+    (step,) = export(later, no_reservations=True).steps
+    assert "emulate_pr" in str(step)
+
+
 @pytest.mark.parametrize("again", [{"pair": 2}, {}])
 @pytest.mark.parametrize("more", [{}, {"credentials": SECRET, "no_chap": False}, {"demo_mode": True, "initiators": ()}])
 def test_the_same_export_again_changes_nothing(lio, again, more):

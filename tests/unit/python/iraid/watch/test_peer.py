@@ -215,6 +215,19 @@ def test_a_volume_on_one_gateway_only_is_noted_and_none_on_both_is_no_pair(two):
     assert "no pair" in next(one.text for one in findings(two) if one.grade == "bad")
 
 
+def test_where_an_address_moves_there_are_no_numbers_and_reservations_are_refused(two):
+    for facts in (two.here, two.there):
+        facts.exports[0].pair = 0
+        facts.exports[0].reservations = False
+    assert findings(two) == []
+    two.here.exports[0].reservations = True
+    (found,) = findings(two)
+    assert found.grade == "warning" and "may reserve it on this gateway" in found.text
+    assert found.remedies == ["iraid export v0 --iqn iqn.2026-01.org.example:v0 --no-reservations ..."]
+    two.there.exports[0].reservations = True
+    assert ["ssh gw2" in one.remedies[0] for one in findings(two)] == [False, True]
+
+
 def test_each_may_listen_at_all_of_its_own_addresses(two):
     change(two, export__portals=["0.0.0.0:3260"])
     two.here.exports[0].portals = ["0.0.0.0:3260"]

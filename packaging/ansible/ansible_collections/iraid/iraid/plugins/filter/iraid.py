@@ -294,6 +294,7 @@ def volume_arguments(
         export["discovery_chap_file"] = discovery_path(config_dir) if discovery_chap else None
         # What follows an address is one target port group wherever it is: initiators keep the group's number.
         export["pair"] = pair_plan.number(here, pair) if pair and not volume.get("address") else None
+        export["no_reservations"] = bool(pair and volume.get("address"))
         wanted = bool(volume.get("export")) and volume.get("state", "started") == "started"
         gone = volume.get("state") == "absent" or export.get("state") == "absent"
         shown["export"] = export

@@ -25,6 +25,10 @@ options:
     description: This gateway's number in a pair; without it the volume has one gateway.
     type: int
     choices: [1, 2]
+  no_reservations:
+    description: Refuse reservations of initiators, which would not follow an address to the other gateway.
+    type: bool
+    default: false
   lun:
     description: Its number in the target; without it the number that it has, or the lowest that is free.
     type: int
@@ -114,6 +118,7 @@ ARGUMENTS = {
     "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
     "iqn": {"type": "str"},
     "pair": {"type": "int", "choices": [1, 2]},
+    "no_reservations": {"type": "bool", "default": False},
     "lun": {"type": "int"},
     "probe": {"type": "bool", "default": False},
     "portals": {"type": "list", "elements": "str", "default": []},
@@ -136,6 +141,8 @@ def words_of(given, check_mode):
     if given["state"] == "present":
         if given["pair"]:
             words += ["--pair", str(given["pair"])]
+        if given["no_reservations"]:
+            words.append("--no-reservations")
         if given["lun"] is not None:
             words += ["--lun", str(given["lun"])]
         for portal in given["portals"]:
