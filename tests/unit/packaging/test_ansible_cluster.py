@@ -155,8 +155,10 @@ def test_a_cluster_is_formed_once_and_no_secret_is_an_argument(tools):
     nodes = "gateway1 addr=10.2.0.1 addr=10.1.0.1 gateway2 addr=10.2.0.2 addr=10.1.0.2"
     assert said[2] == f"pcs cluster setup iraid {nodes} --start --enable --wait=120 --force: "
     assert not any("wolf" in line.split(": ")[0] for line in said)
+    assert node(tools, "password", DEBIAN)["formed"] is False
     for step in ("password", "form"):
-        assert node(tools, step, FORMED, password=None)["changed"] is False
+        result = node(tools, step, FORMED, password=None)
+        assert result["changed"] is False and result["formed"] is True
     assert "iraid_cluster_password" in node(tools, "form", DEBIAN, password=None)["msg"]
     refused = node(tools, "form", FORMED.replace("cluster_name: iraid", "cluster_name: web"))
     assert refused["failed"] and "'web'" in refused["msg"]
@@ -263,6 +265,27 @@ def test_addresses_are_checked():
     assert "IP/PREFIX" in problems("here/24")[0]
     assert "v0).address already" in problems("10.1.0.1/24", "10.1.0.1/16")[0]
     assert "two gateways" in problems(pair=[])[0]
+
+
+@pytest.mark.parametrize("inside", ["a", "b"])
+def test_a_cluster_of_one_of_them_is_not_destroyed(inside):
+    """A gateway was replaced: the other one's cluster serves its volumes."""
+    hostvars = {
+        host: {
+            "iraid_cluster_seen": {"formed": host == inside},
+            "iraid_cluster_told": {"name": f"node-{host}", "addresses": [f"10.9.0.{host}", f"10.1.0.{host}"]},
+        }
+        for host in ("a", "b")
+    }
+    outside = "b" if inside == "a" else "a"
+    (problem,) = filters.cluster_split(["a", "b"], hostvars)
+    assert f"{outside} is not in the cluster of {inside}" in problem
+    assert f"pcs cluster node add node-{outside} addr=10.9.0.{outside} addr=10.1.0.{outside} --start" in problem
+    for formed in (False, True):
+        hostvars["a"]["iraid_cluster_seen"] = hostvars["b"]["iraid_cluster_seen"] = {"formed": formed}
+        assert filters.cluster_split(["a", "b"], hostvars) == []
+    del hostvars[outside]["iraid_cluster_seen"]
+    assert filters.cluster_split(["a", "b"], hostvars) == []
 
 
 def test_preferences_are_by_names_of_nodes():

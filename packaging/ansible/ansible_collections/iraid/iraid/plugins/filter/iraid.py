@@ -409,6 +409,22 @@ def cluster_problems(given):
     return list(problems)
 
 
+def cluster_split(pair, hostvars):
+    """Which gateway is not in the cluster of the other one, and what to do: pcs would destroy that one to make another."""
+    told = {host: hostvars[host] for host in pair if "iraid_cluster_seen" in hostvars.get(host, {})}
+    inside = [host for host, one in told.items() if one["iraid_cluster_seen"]["formed"]]
+    outside = [host for host in told if host not in inside]
+    if not inside or not outside:
+        return []
+    one = told[outside[0]]["iraid_cluster_told"]
+    name, addresses = one["name"], " ".join(f"addr={address}" for address in one["addresses"])
+    return [
+        f"{outside[0]} is not in the cluster of {inside[0]}, which is left alone; on {inside[0]} take it in: "
+        f"pcs cluster node remove {name} --force; pcs host auth {name} addr={one['addresses'][0]} -u hacluster; "
+        f"pcs cluster node add {name} {addresses} --start --enable; and run this again"
+    ]
+
+
 def cluster_volumes(volumes, pair, hostvars):
     """What Pacemaker is to have, with its own names of nodes."""
     return [
@@ -455,5 +471,6 @@ class FilterModule:
             "iraid_pair_preferred": pair_preferred,
             "iraid_pair_unready": pair_unready,
             "iraid_cluster_problems": cluster_problems,
+            "iraid_cluster_split": cluster_split,
             "iraid_cluster_volumes": cluster_volumes,
         }

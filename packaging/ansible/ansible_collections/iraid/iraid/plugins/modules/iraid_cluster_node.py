@@ -61,6 +61,10 @@ commands:
   returned: always
   type: list
   elements: str
+formed:
+  description: Whether this host was in the cluster already.
+  returned: always
+  type: bool
 """
 
 from pathlib import Path
@@ -94,7 +98,8 @@ def steps_of(given):
     known = [word for node in given["nodes"] for word in (node["name"], f"addr={node['addresses'][0]}")]
     nodes = [word for node in given["nodes"] for word in (node["name"], *(f"addr={one}" for one in node["addresses"]))]
     names = " and ".join(node["name"] for node in given["nodes"])
-    # By force over the file that the package brings: another cluster was refused before.
+    # By force over the file that the package brings.  It destroys a cluster of either node: that this host is in one was
+    # refused before, and that the other one is by iraid_cluster_split.
     setup = ["pcs", "cluster", "setup", given["cluster"], *nodes, "--start", "--enable", "--wait=120", "--force"]
     return [
         (f"authentication of {names}", ["pcs", "host", "auth", *known, "-u", USER], f"{given['password']}\n"),
@@ -131,7 +136,7 @@ def run(module):
         for _, words, typed in steps:
             do(module, words, typed)
     texts = [text for text, _, _ in steps]
-    module.exit_json(changed=bool(texts), commands=texts, diff=diff([], texts))
+    module.exit_json(changed=bool(texts), commands=texts, formed=formed, diff=diff([], texts))
 
 
 def main():
