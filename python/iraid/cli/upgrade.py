@@ -485,12 +485,14 @@ def _restart(client: Client, pid: int, volumes: list[model.Volume], stop_seconds
 
 
 def _check_back(before: list[model.Volume], back: list[model.Volume]) -> None:
-    """What worked is there, and works if somebody uses it: nobody starts the others."""
+    """What worked is there, and works if somebody uses it: nobody starts the others.  Or the other gateway has it since."""
     found = {volume.name: volume for volume in back}
     lost = []
     for volume in before:
         now = found.get(volume.name)
-        if volume.state not in WORKS or (now and (now.state in WORKS or (not volume.users and now.state != "failed"))):
+        if volume.state not in WORKS or (
+            now and (now.state in (*WORKS, STANDBY) or (not volume.users and now.state != "failed"))
+        ):
             continue
         lost.append(
             f"volume {volume.name} is {now.state}: {now.reason or 'the reason is not known'}"

@@ -230,6 +230,15 @@ def test_a_volume_on_standby_is_not_waited_for(monkeypatch, tmp_path):
     assert report.outcome == "taken" and report.notes == [] and len(asked) == 1
 
 
+def test_a_volume_that_the_other_gateway_took_meanwhile_is_no_fault_of_the_handler(monkeypatch, tmp_path):
+    """Pacemaker moved it while the old runner was stopping."""
+    machine = Machine(monkeypatch, tmp_path, "works")
+    machine.volumes = lambda: [volume("standby")]
+    report = upgrade.Upgrade("possible", "/x/handler_iraid.so", "1.0")
+    upgrade._restart(machine, 100, [volume("active")], 15, report)
+    assert report.outcome == "taken" and "volume v0 is standby" in report.notes[0]
+
+
 def test_it_is_told_which_volume_the_new_handler_did_not_have(monkeypatch, tmp_path):
     with pytest.raises(IraidError, match="volume v0 is missing"):
         Machine(monkeypatch, tmp_path, "has no volume").take()
