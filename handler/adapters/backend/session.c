@@ -366,16 +366,14 @@ session_step_name(const struct iscsi_member *member)
 						: session_state_name(member->state);
 }
 
-/* Another key is to be preempted, and only one session is followed.  Whose key is there again has logged
- * in since, and the target had to end its former session for that.
+/* A key is to be preempted, and only one session is followed.  Whose key is there again has logged in
+ * since, and the target had to end its former session for that; not one by another portal group, but
+ * such a one is not followed.
  */
 static void
 forget_preempted(struct iscsi_member *member)
 {
-	if (member->unfenced_key == member->holder_key)
-		member->unfollowed = false;
-	else
-		member->unfollowed |= member->unfenced;
+	member->unfollowed |= member->unfenced && member->unfenced_key != member->holder_key;
 	member->unfenced = false;
 	member->was_unfollowed = member->unfollowed;
 }

@@ -59,8 +59,8 @@ after_fence(const struct session_facts *facts)
 static enum session_state
 next_after_unsupported(enum session_state state, const struct session_facts *facts)
 {
-	if (state == SESSION_KEYS)
-		return after_keys(facts);
+	if (state == SESSION_KEYS) /* whatever it said before */
+		return facts->expelled ? SESSION_RESET : SESSION_OPEN;
 	if (state == SESSION_NEXUS)
 		return facts->foreign_holder ? SESSION_PREEMPT : SESSION_EXPEL;
 	/* without a reservation, unless another one's is in the way */

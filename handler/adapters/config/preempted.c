@@ -1,5 +1,6 @@
 /* config/preempted.c - see preempted.h.  A file for each member, preempted/UUID.NUMBER under
- * state_dir(), the number made of the member's address:
+ * state_dir(), the number made of the member's target and LUN, for portals may be
+ * written in another order:
  *
  *	KEY - - -			who it was is not known
  *	KEY GROUP ISID INITIATOR	log in as that one, by that portal group, and its session has ended
@@ -30,11 +31,12 @@ make_folder(char folder[PATH_MAX])
 static void
 make_name(const uint8_t uuid[16], const struct member_address *member, char *out, size_t size)
 {
-	char label[MEMBER_ADDRESS_MAX], text[UUID_STR_LEN];
+	uint64_t hash = hash_bytes(HASH_BEGIN, member->iqn, strlen(member->iqn));
+	char text[UUID_STR_LEN];
 
-	member_address_format(member, label);
+	hash = hash_bytes(hash, &member->lun, sizeof(member->lun));
 	uuid_unparse_lower(uuid, text);
-	snprintf(out, size, "%s.%016" PRIx64, text, hash_bytes(HASH_BEGIN, label, strlen(label)));
+	snprintf(out, size, "%s.%016" PRIx64, text, hash);
 }
 
 int

@@ -198,15 +198,40 @@ session_options(const struct volume_config *config, struct backend_iscsi_options
 	return 0;
 }
 
-/* What can't be kept is known to this process, until the volume is stopped. */
+static bool
+is_same_device(const struct member_address *left, const struct member_address *right)
+{
+	return left->lun == right->lun && strcmp(left->iqn, right->iqn) == 0;
+}
+
+/* For the volume's next engines; the next process does not know. */
+static void
+keep_unrecorded(struct hosted *hosted, const struct member_address *member,
+		const struct scsi_preempted *preempted)
+{
+	struct unrecorded *free = NULL;
+
+	for (int i = 0; i < SLOTS_MAX; i++) {
+		struct unrecorded *kept = &hosted->unrecorded[i];
+
+		if (kept->preempted.key != 0 && is_same_device(&kept->member, member))
+			kept->preempted.key = 0;
+		if (kept->preempted.key == 0)
+			free = kept;
+	}
+	if (free != NULL && preempted != NULL)
+		*free = (struct unrecorded){ *member, *preempted };
+}
+
 static void
 note_preempted(void *owner, const struct member_address *member,
 	       const struct scsi_preempted *preempted)
 {
-	const struct hosted *hosted = owner;
+	struct hosted *hosted = owner;
 	char label[MEMBER_ADDRESS_MAX];
 	const int error = preempted_record(hosted->uuid, member, preempted);
 
+	keep_unrecorded(hosted, member, error != 0 ? preempted : NULL);
 	if (error == 0)
 		return;
 	member_address_format(member, label);
@@ -224,6 +249,12 @@ recall_preempted(const struct hosted *hosted, const struct member_address *membe
 	char label[MEMBER_ADDRESS_MAX];
 	const int error = preempted_recall(hosted->uuid, member, out);
 
+	for (int i = 0; i < SLOTS_MAX; i++)
+		if (hosted->unrecorded[i].preempted.key != 0 &&
+		    is_same_device(&hosted->unrecorded[i].member, member)) {
+			*out = hosted->unrecorded[i].preempted;
+			return;
+		}
 	if (error == 0)
 		return;
 	*out = (struct scsi_preempted){ .key = UINT64_MAX };

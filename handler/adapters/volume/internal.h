@@ -112,6 +112,11 @@ struct hosted {
 	struct engine *engine;		     /* NULL: could not be made, status says why */
 	struct backend *backends[SLOTS_MAX]; /* by slot; NULL: none there */
 	struct device_address devices[SLOTS_MAX];
+	/* Whose sessions members may be closing, as far as it could not be put on record. */
+	struct unrecorded {
+		struct member_address member;
+		struct scsi_preempted preempted; /* key 0: a free place */
+	} unrecorded[SLOTS_MAX];
 	int slot_count;
 	uint64_t started_ms; /* since 1970-01-01 UTC: the engine was made */
 	bool engine_stopping, engine_stopped;

@@ -23,6 +23,10 @@ static const struct member_address second = { .portal = "127.0.0.1:3260",
 					      .iqn = "iqn.a",
 					      .lun = 2 };
 
+static const struct member_address by_another_portal = { .portal = "gw:3260",
+							 .iqn = "iqn.a",
+							 .lun = 1 };
+
 static struct scsi_preempted
 recalled(const uint8_t uuid[16], const struct member_address *of)
 {
@@ -55,6 +59,7 @@ test_what_is_recorded_is_recalled_of_that_member_alone(void **state)
 	out = recalled(volume, &second);
 	assert_true(out.key == UINT64_MAX && !out.followable);
 	assert_true(recalled(other, &member).key == 0);
+	assert_true(recalled(volume, &by_another_portal).key == 0xAA11);
 	assert_int_equal(preempted_record(volume, &member, &(struct scsi_preempted){ .key = 0 }),
 			 0);
 	assert_true(recalled(volume, &member).key == 0);
@@ -92,16 +97,17 @@ test_what_makes_no_sense_is_an_error(void **state)
 		"5 1 8001020304zz iqn.b\n",
 		"5 1 80010203 iqn.b\n",
 	};
-	char folder[PATH_MAX], name[64], label[MEMBER_ADDRESS_MAX];
+	char folder[PATH_MAX], name[64];
+	uint64_t hash = hash_bytes(HASH_BEGIN, member.iqn, strlen(member.iqn));
 	struct scsi_preempted out;
 
 	(void)state;
 	assert_int_equal(preempted_record(volume, &member, &(struct scsi_preempted){ .key = 5 }),
 			 0);
 	snprintf(folder, sizeof(folder), "%s/preempted", state_dir());
-	member_address_format(&member, label);
+	hash = hash_bytes(hash, &member.lun, sizeof(member.lun));
 	snprintf(name, sizeof(name), "01000000-0000-0000-0000-000000000000.%016llx",
-		 (unsigned long long)hash_bytes(HASH_BEGIN, label, strlen(label)));
+		 (unsigned long long)hash);
 	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
 		assert_int_equal(file_replace(folder, name, texts[i], strlen(texts[i]), 0600), 0);
 		assert_int_equal(preempted_recall(volume, &member, &out), -EINVAL);
