@@ -1238,6 +1238,9 @@
 	X(MISREAD_UNMARKED, "misread-unmarked", 9,					\
 	  "test_engine_mend: test_who_is_needed_is_rewritten_until_it_reads_as_written",	\
 	  "who loses its place for what it reads is not filled there when it returns")	\
+	X(MISREAD_AFTER_ERROR, "misread-after-error", 9,				\
+	  "test_engine_mend: test_what_reads_as_something_else_is_not_kept_for_another_error",	\
+	  "that a sector reads as something else is forgotten where another answer is missing")	\
 	X(MISREAD_LEFT, "misread-left", 9,						\
 	  "test_engine_mend: test_who_is_needed_is_rewritten_until_it_reads_as_written",	\
 	  "what was rewritten and reads as something else is left so where its member is needed")	\

@@ -191,29 +191,33 @@ count_repair(struct sync_rows *rows, struct member *member)
 	evict_exclude(member);
 }
 
+static bool
+reads_as_written(struct sync_rows *rows, const struct member_io *mio)
+{
+	return crc32c(0, mio->segments[0].iov_base, MEND_PIECE_BYTES) ==
+	       rows->mend.crc[position_of(rows, mio)][piece_of(rows, mio)];
+}
+
 static void
 verified(struct member_io *mio, int result)
 {
 	struct sync_rows *rows = mio->owner;
-	struct member *member = mio->member;
-	bool right =
-		result == 0 && crc32c(0, mio->segments[0].iov_base, MEND_PIECE_BYTES) ==
-				       rows->mend.crc[position_of(rows, mio)][piece_of(rows, mio)];
 
-	rows->mend.bad[position_of(rows, mio)][piece_of(rows, mio)] &= !right;
-	if (right || MUTANT(MEND_UNVERIFIED))
-		count_repair(rows, member);
-	else if (result == 0 || is_unreadable(result))
+	if (result != 0 && !is_unreadable(result)) {
+		rows->error = result; /* whose role it was may be another's by now */
+	} else if ((result == 0 && reads_as_written(rows, mio)) || MUTANT(MEND_UNVERIFIED)) {
+		rows->mend.bad[position_of(rows, mio)][piece_of(rows, mio)] = false;
+		count_repair(rows, mio->member);
+	} else {
 		rows->mend.misread |= ROLE(position_of(rows, mio));
-	else
-		rows->error = result;
+	}
 	if (--rows->pending > 0)
 		return;
 	rows->op.engine->activity++;
-	if (rows->error != 0)
-		sync_rows_end(rows, rows->error);
-	else if (rows->mend.misread != 0)
+	if (rows->mend.misread != 0 && !(rows->error != 0 && MUTANT(MISREAD_AFTER_ERROR)))
 		settle_misread(rows);
+	else if (rows->error != 0)
+		sync_rows_end(rows, rows->error);
 	else
 		finish_row(rows);
 }
@@ -255,6 +259,7 @@ mend_written(struct sync_rows *rows)
 
 	engine->activity++;
 	if (rows->error == 0) {
+		rows->mend.writes = false; /* what follows is written for the second time */
 		if (rows->mend.taken && rows->doubts == engine->intent.doubts)
 			intent_prove(&engine->intent, row_of(rows));
 		verify(rows);
@@ -262,7 +267,7 @@ mend_written(struct sync_rows *rows)
 	}
 	/* Who is evicted meanwhile does not matter; else it is not known how much of it was done.
 	 */
-	if (rows->error != -ENOLINK && rows->mend.marks.active && !MUTANT(MEND_SUSPECT_FORGOTTEN))
+	if (rows->error != -ENOLINK && rows->mend.writes && !MUTANT(MEND_SUSPECT_FORGOTTEN))
 		marks_failed(engine, row_of(rows), row_of(rows));
 	sync_rows_end(rows, rows->error);
 }
@@ -360,13 +365,12 @@ misread_marked(struct region_hold *hold, int error)
 	struct mend *mend = list_entry(hold, struct mend, marks);
 	struct sync_rows *rows = list_entry(mend, struct sync_rows, mend);
 
-	if (error != 0) {
-		sync_rows_end(rows, error);
-		return;
-	}
-	marks_begins(rows->op.engine, &mend->marks);
+	if (error != 0)
+		rows->error = error;
 	exclude_misread(rows);
-	if (mend->rewrites < REWRITES_MAX && !MUTANT(MISREAD_LEFT))
+	if (rows->error != 0)
+		sync_rows_end(rows, rows->error);
+	else if (mend->rewrites < REWRITES_MAX && !MUTANT(MISREAD_LEFT))
 		rewrite(rows);
 	else
 		finish_row(rows);
@@ -591,6 +595,7 @@ mark_row(struct sync_rows *rows)
 	}
 	rows->op.engine->write_log->writers++;
 	rows->counts = true;
+	rows->mend.writes = true;
 	if (marks_hold(rows->op.engine, &mend->marks, row_of(rows), row_of(rows)))
 		log_row(rows);
 	else

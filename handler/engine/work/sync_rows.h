@@ -50,6 +50,7 @@ struct mend {	   /* of one row */
 	uint32_t passed[MEND_PIECES_MAX];
 	/* of what bad pieces were rewritten with */
 	uint32_t crc[IRAID_MEMBERS_MAX][MEND_PIECES_MAX];
+	bool writes; /* and more than that: what becomes of it is not known until all is written */
 	uint32_t misread; /* positions of which some piece is not what was written */
 	uint8_t rewrites; /* that followed on that */
 	bool chunk_bad[IRAID_MEMBERS_MAX];

@@ -730,6 +730,63 @@ test_who_is_needed_is_rewritten_until_it_reads_as_written(void **state)
 	finish(&rig);
 }
 
+/* The first piece reads as something else once it was rewritten, and the second one is not answered. */
+static enum tap_verdict
+falsify_and_hold(struct tap *tap, const struct backend_io *io)
+{
+	static const uint8_t junk[4096] = { 1, 2, 3 };
+	const uint64_t *offset_bytes = tap->owner;
+
+	if (io->length_bytes != 4096)
+		return TAP_PASS;
+	was_rewritten |= io->op == BACKEND_WRITE && io->offset_bytes == *offset_bytes;
+	if (io->op != BACKEND_READ || !was_rewritten)
+		return TAP_PASS;
+	if (io->offset_bytes == *offset_bytes)
+		disk_write(&tap->member->disk, *offset_bytes, junk, sizeof(junk), true);
+	return io->offset_bytes == *offset_bytes + 8192 ? TAP_HOLD : TAP_PASS;
+}
+
+/* The member goes for the answer that is missing, and returns. */
+static void
+test_what_reads_as_something_else_is_not_kept_for_another_error(void **state)
+{
+	struct rig rig;
+	struct tap tap;
+	uint64_t row, offset_bytes;
+
+	(void)state;
+	begin(&rig, 5, 4, 921);
+	rig_stop(&rig);
+	row = row_in(&rig, 1);
+	offset_bytes = offset_of_row(row);
+	disk_damage(&rig.members[0].disk, offset_bytes);
+	disk_damage(&rig.members[0].disk, offset_bytes + 8192);
+	rig.members[0].deadline_us = 60000000;
+	tap_init(&tap, &rig.members[0]);
+	tap.owner = &offset_bytes;
+	tap.judge = falsify_and_hold;
+	was_rewritten = false;
+	rig_start_active(&rig);
+	assert_int_equal(read_first_chunk(&rig, row), 0);
+	for (int i = 0; i < 20000 && tap.held_count == 0; i++)
+		rig_step(&rig);
+	assert_int_equal(tap.held_count, 1);
+	rig_steps(&rig, 20);
+	fake_member_cut(&rig.members[0], false);
+	tap.judge = NULL;
+	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 20000));
+	rig_steps(&rig, 100);
+	rig.members[0].reachable = true;
+	for (int i = 0; i < 20000 && !all_in_sync(&rig); i++) {
+		if (rig_status(&rig).members[0].state == MEMBER_FAULTY)
+			engine_readmit(rig.engine, 0, why);
+		rig_step(&rig);
+	}
+	assert_true(all_in_sync(&rig));
+	finish(&rig);
+}
+
 int
 main(void)
 {
@@ -754,6 +811,7 @@ main(void)
 		cmocka_unit_test(test_a_piece_made_anew_in_a_row_that_was_torn_can_go_with_a_cache),
 		cmocka_unit_test(test_nothing_is_made_of_a_row_whose_member_went_after_it_was_read),
 		cmocka_unit_test(test_who_is_needed_is_rewritten_until_it_reads_as_written),
+		cmocka_unit_test(test_what_reads_as_something_else_is_not_kept_for_another_error),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
