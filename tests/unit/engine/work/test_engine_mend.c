@@ -787,6 +787,60 @@ test_what_reads_as_something_else_is_not_kept_for_another_error(void **state)
 	finish(&rig);
 }
 
+static bool
+is_copied(struct rig *rig, uint64_t offset_bytes)
+{
+	uint8_t former[4096], copy[4096];
+
+	disk_read(&rig->members[0].disk, offset_bytes, former, sizeof(former));
+	disk_read(&rig->members[4].disk, offset_bytes, copy, sizeof(copy));
+	return memcmp(former, copy, sizeof(former)) == 0;
+}
+
+/* Member 0 is replaced, and a sector of it is rewritten of a row that is copied already.  When that is
+ * verified it has given its place to the spare.
+ */
+static void
+test_who_has_given_its_place_away_may_answer_a_verification(void **state)
+{
+	struct rig rig;
+	struct tap tap;
+	uint64_t row, offset_bytes;
+	int slot;
+
+	(void)state;
+	begin(&rig, 5, 4, 922);
+	rig_stop(&rig);
+	row = row_in(&rig, 1);
+	offset_bytes = offset_of_row(row);
+	rig.members[0].deadline_us = 60000000;
+	rig.options.sync_rate_min = rig.options.sync_rate_max = 4 << 20;
+	tap_init(&tap, &rig.members[0]);
+	tap.owner = &offset_bytes;
+	was_rewritten = false;
+	rig_start_active(&rig);
+	rig_mark_spare(&rig, 4, RIG_MEMBER_BYTES);
+	slot = engine_attach(rig.engine, &rig.members[4].backend, why);
+	wait_for_state(&rig, slot, MEMBER_SPARE);
+	assert_int_equal(engine_replace(rig.engine, 0, slot, why), 0);
+	for (int i = 0; i < 20000 && !is_copied(&rig, offset_bytes); i++)
+		rig_step(&rig);
+	assert_true(is_copied(&rig, offset_bytes));
+	assert_int_not_equal(rig_status(&rig).members[slot].state, MEMBER_IN_SYNC);
+	tap.judge = hold_verification;
+	disk_damage(&rig.members[0].disk, offset_bytes);
+	assert_int_equal(read_first_chunk(&rig, row), 0);
+	for (int i = 0; i < 20000 && tap.held_count == 0; i++)
+		rig_step(&rig);
+	assert_int_equal(tap.held_count, 1);
+	engine_set_rates(rig.engine, 1u << 30, 1u << 30);
+	wait_for_state(&rig, slot, MEMBER_IN_SYNC);
+	tap.judge = NULL;
+	tap_let_go(&tap);
+	rig_steps(&rig, 300);
+	finish(&rig);
+}
+
 int
 main(void)
 {
@@ -812,6 +866,7 @@ main(void)
 		cmocka_unit_test(test_nothing_is_made_of_a_row_whose_member_went_after_it_was_read),
 		cmocka_unit_test(test_who_is_needed_is_rewritten_until_it_reads_as_written),
 		cmocka_unit_test(test_what_reads_as_something_else_is_not_kept_for_another_error),
+		cmocka_unit_test(test_who_has_given_its_place_away_may_answer_a_verification),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
