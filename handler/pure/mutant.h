@@ -1359,6 +1359,9 @@
 	X(OWN_WORDS_TRUSTED, "own-words-trusted", 8,							\
 	  "test_engine_heard: test_who_was_told_in_our_words_is_not_taken_back",		\
 	  "a gateway goes on with a member that a take-over has told that it is out")	\
+	X(REPLACED_TAKEN_BACK, "replaced-taken-back", 8,						\
+	  "test_engine_heard: test_who_was_told_that_its_place_is_anothers_is_not_taken_back",	\
+	  "a gateway goes on with a member that a take-over has told that its place is another's")	\
 	X(LISTED_FOR_ALL, "listed-for-all", 17,							\
 	  "test_engine_heard: test_what_one_is_told_of_itself_is_nobodys_record",		\
 	  "what a superblock says of a device that has no place becomes the record of all")	\

@@ -337,14 +337,19 @@ fits_itself(struct member *member)
 	return false;
 }
 
-/* It says that it is out, which this gateway tells nobody whom it has in sync, or has not sent away yet:
- * a take-over told it, in this gateway's own words (takeover.c).
+/* It says that it is out, or that its place is another's: a take-over told it, in this gateway's own words
+ * (takeover.c).  This gateway tells the first nobody whom it has in sync, or has not sent away yet; the
+ * second it tells who gives a place away, and one such write may not have been answered.
  */
 static bool
 was_told_out(const struct member *member, const struct superblock *superblock)
 {
-	return superblock->write_count > member->write_count &&
-	       superblock->member_states[member->role] != MEMBER_IN_SYNC &&
+	const int role = member->role;
+	const bool replaced = memcmp(superblock->member_uuids[role], member->uuid, 16) != 0 &&
+			      !MUTANT(REPLACED_TAKEN_BACK);
+
+	return superblock->write_count > member->write_count + replaced &&
+	       (superblock->member_states[role] != MEMBER_IN_SYNC || replaced) &&
 	       !MUTANT(OWN_WORDS_TRUSTED);
 }
 

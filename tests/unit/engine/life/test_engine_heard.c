@@ -379,6 +379,53 @@ test_who_was_told_in_our_words_is_not_taken_back(void **state)
 	finish(&rig);
 }
 
+/* The same of one whose place another device gets just now: in its superblock that one is in sync.  The
+ * other device goes, so this gateway would keep the former.
+ */
+static void
+test_who_was_told_that_its_place_is_anothers_is_not_taken_back(void **state)
+{
+	struct rig rig;
+	struct superblock told;
+	uint8_t block[LAYOUT_SUPERBLOCK_BYTES];
+	uint64_t writes;
+
+	(void)state;
+	replace_the_last(&rig, 123);
+	rig.errors_allowed = true;
+	wait_until_taking(&rig);
+	rig.epochs_held = true;
+	wait_ms(&rig, 50);
+	told = rig_superblock(&rig, 2);
+	writes = rig_superblock(&rig, 0).write_count;
+	told.role = 0;
+	memcpy(told.member_uuid, rig_superblock(&rig, 0).member_uuid, 16);
+	assert_int_equal(told.member_states[0], MEMBER_IN_SYNC);
+	assert_memory_not_equal(told.member_uuids[0], told.member_uuid, 16);
+	for (int set = 0; set < LAYOUT_STALE_SETS; set++)
+		if (told.tracked[set].state == 0) {
+			told.tracked[set] =
+				(struct tracked_member){ .role = 0, .state = MEMBER_FAULTY };
+			memcpy(told.tracked[set].member_uuid, told.member_uuid, 16);
+			break;
+		}
+	fake_member_cut(&rig.members[2], false);
+	fake_member_cut(&rig.members[0], false);
+	for (int copy = 0; copy < 2; copy++) {
+		told.write_count = ++writes;
+		superblock_encode(&told, block);
+		disk_write(&rig.members[0].disk, superblock_offset(told.write_count), block,
+			   sizeof(block), true);
+	}
+	rig.members[0].holder = 0;
+	rig.members[0].reachable = true;
+	wait_ms(&rig, 2000);
+	assert_int_equal(rig.members[0].holder, 0); /* for who takes the volume over */
+	assert_false(rig.engine->members[0].checked);
+	rig_crash(&rig);
+	rig_free(&rig);
+}
+
 /* The first gateway is being started, has meant an epoch before, and is cut off from both before they
  * have its superblocks.  The second one takes over, in a lower epoch, and loses the second copy.
  */
@@ -1147,6 +1194,7 @@ main(void)
 		cmocka_unit_test(test_another_volume_is_told_nothing),
 		cmocka_unit_test(test_who_was_written_by_another_is_looked_at_again),
 		cmocka_unit_test(test_who_was_told_in_our_words_is_not_taken_back),
+		cmocka_unit_test(test_who_was_told_that_its_place_is_anothers_is_not_taken_back),
 		cmocka_unit_test(test_a_start_that_was_taken_over_begins_again),
 		cmocka_unit_test(test_who_is_fenced_off_while_it_tells_says_so),
 		cmocka_unit_test(test_twins_are_not_counted_on),
