@@ -1235,15 +1235,15 @@
 	X(MENDED_WITHOUT_READER, "mended-without-reader", 9,					\
 	  "test_engine_mend: test_nothing_is_made_of_a_row_whose_member_went_after_it_was_read",	\
 	  "a row is mended with what was read of a member that has gone since")		\
-	X(MISREAD_UNMARKED, "misread-unmarked", 9,					\
+	X(MISREAD_TRACKED, "misread-tracked", 9,					\
 	  "test_engine_mend: test_who_is_needed_is_rewritten_until_it_reads_as_written",	\
-	  "who loses its place for what it reads is not filled there when it returns")	\
-	X(MISREAD_AFTER_ERROR, "misread-after-error", 9,				\
-	  "test_engine_mend: test_what_reads_as_something_else_is_not_kept_for_another_error",	\
-	  "that a sector reads as something else is forgotten where another answer is missing")	\
+	  "who reads something else than was written gets only what was written since it left")	\
 	X(MISREAD_LEFT, "misread-left", 9,						\
 	  "test_engine_mend: test_who_is_needed_is_rewritten_until_it_reads_as_written",	\
 	  "what was rewritten and reads as something else is left so where its member is needed")	\
+	X(TAIL_UNTOLD, "tail-untold", 18,							\
+	  "test_engine_replay: test_a_log_that_has_no_room_to_tell_its_tail_begins_anew",	\
+	  "a log that went on behind a crash waits for room to tell its tail, which nothing makes")	\
 	X(FAILED_RECORD_STAYS, "failed-record-stays", 18,					\
 	  "test_engine_log: test_what_failed_is_not_replayed_on_those_who_have_no_mark_of_it",	\
 	  "a record is replayed whose write failed, and whose regions are not marked any more")	\

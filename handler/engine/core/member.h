@@ -60,6 +60,7 @@ struct member {
 	struct taken_as taken_as;
 	/* older than what it had acknowledged, or used elsewhere since: nothing on it is trusted */
 	bool went_back;
+	bool misread; /* something on it is not what was written: if it goes, nothing on it is trusted */
 	/* a copy, older than the member: until it is filled from the start */
 	bool disbelieved;
 	/* when it had this one, another device had it too; zeros: none since it was filled from the

@@ -465,7 +465,7 @@ begin_eviction(struct member *member)
 	/* nobody looks at its end any more */
 	if (member->link != LINK_CLOSED && !MUTANT(CLOSING_CACHE_TRUSTED))
 		doubt_cache(member);
-	member->went_back |= member->doubted;
+	member->went_back |= member->doubted || (member->misread && !MUTANT(MISREAD_TRACKED));
 	engine->record.member_states[member->role] = MEMBER_FAULTY;
 	/* No flags say what one lacks that went back: it is not tracked. */
 	member->stale_set = member->went_back ? -1

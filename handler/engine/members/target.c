@@ -342,7 +342,7 @@ take_place(struct engine *engine)
 	engine->by_role[role] = member;
 	engine->evicting--;
 	member->in_sync = true;
-	member->went_back = false;
+	member->went_back = member->misread = false;
 	member->disbelieved = false;
 	member->doubted = false;
 	member->flushes_void = false;

@@ -563,17 +563,21 @@ is_waiting(const struct logged *logged, bool any_writes_back)
 	return !list_empty(&logged->node) || (logged->is_held && any_writes_back);
 }
 
-/* All that is live belongs to operations that wait for room: none of them will make any. */
+/* All that is live belongs to operations that wait for room: none of them will make any.  Nor will what
+ * is done with, if too few members have room to be told: behind a crash that is so.
+ */
 static bool
 is_stuck(const struct engine *engine)
 {
 	const struct write_log *log = engine->write_log;
+	const bool untold = log->tail != log->tail_durable;
 
 	for (int i = 0; i < LOG_UNDER_WAY; i++)
 		if (log->records[i].busy)
-			return false;
+			return false; /* one that tells the tail, if there was room for that */
 	if (!log->blocked || list_empty(&log->waiting) || log->flushing ||
-	    log->tail != log->tail_durable || written_to(log) > log->tail || list_empty(&log->live))
+	    written_to(log) > log->tail ||
+	    (untold ? engine->evicting > 0 || MUTANT(TAIL_UNTOLD) : list_empty(&log->live)))
 		return false;
 	for (const struct list *node = log->live.next; node != &log->live; node = node->next)
 		if (!is_waiting(list_entry(node, struct logged, live), log_makes_room(log)))

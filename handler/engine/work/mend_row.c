@@ -152,8 +152,9 @@ healed_on_record(struct lost_waiter *waiter, int error)
  * all members have flushed, so the row is suspect if they are lost, and then what was healed is
  * recorded again if it has to be.
  */
+/* What was healed is on record as lost no longer. */
 static void
-finish_row(struct sync_rows *rows)
+end_row(struct sync_rows *rows)
 {
 	struct engine *engine = rows->op.engine;
 	struct mend *mend = &rows->mend;
@@ -173,6 +174,21 @@ finish_row(struct sync_rows *rows)
 	mend->waiter.done = healed_on_record;
 	list_init(&mend->waiter.node);
 	lost_io_wait(engine, &mend->waiter);
+}
+
+/* It was read as it was written in the end. */
+static void
+finish_row(struct sync_rows *rows)
+{
+	struct engine *engine = rows->op.engine;
+	struct mend *mend = &rows->mend;
+
+	for (int position = 0;
+	     mend->rewrites > 0 && mend->misread == 0 && position < engine->geometry.width;
+	     position++)
+		if (reader(rows, position) != NULL)
+			reader(rows, position)->misread = false;
+	end_row(rows);
 }
 
 static void
@@ -210,11 +226,12 @@ verified(struct member_io *mio, int result)
 		count_repair(rows, mio->member);
 	} else {
 		rows->mend.misread |= ROLE(position_of(rows, mio));
+		mio->member->misread |= result == 0;
 	}
 	if (--rows->pending > 0)
 		return;
 	rows->op.engine->activity++;
-	if (rows->mend.misread != 0 && !(rows->error != 0 && MUTANT(MISREAD_AFTER_ERROR)))
+	if (rows->mend.misread != 0)
 		settle_misread(rows);
 	else if (rows->error != 0)
 		sync_rows_end(rows, rows->error);
@@ -359,43 +376,17 @@ exclude_misread(struct sync_rows *rows)
 	}
 }
 
-static void
-misread_marked(struct region_hold *hold, int error)
-{
-	struct mend *mend = list_entry(hold, struct mend, marks);
-	struct sync_rows *rows = list_entry(mend, struct sync_rows, mend);
-
-	if (error != 0)
-		rows->error = error;
-	exclude_misread(rows);
-	if (rows->error != 0)
-		sync_rows_end(rows, rows->error);
-	else if (mend->rewrites < REWRITES_MAX && !MUTANT(MISREAD_LEFT))
-		rewrite(rows);
-	else
-		finish_row(rows);
-}
-
-/* Whose it is loses its place, and lacks the row then: that is marked before.  If it is needed, it is
- * to have what was written, and gets it again.
- */
+/* Whose it is loses its place.  If it is needed, it is to have what was written, and gets it again. */
 static void
 settle_misread(struct sync_rows *rows)
 {
-	struct engine *engine = rows->op.engine;
-	struct mend *mend = &rows->mend;
-
-	mend->step = MEND_MARK;
-	if (mend->marks.active || MUTANT(MISREAD_UNMARKED)) {
-		misread_marked(&mend->marks, 0);
-		return;
-	}
-	mend->marks.ready = misread_marked;
-	list_init(&mend->marks.node);
-	if (marks_hold(engine, &mend->marks, row_of(rows), row_of(rows)))
-		misread_marked(&mend->marks, 0);
+	exclude_misread(rows);
+	if (rows->error != 0)
+		sync_rows_end(rows, rows->error);
+	else if (rows->mend.rewrites < REWRITES_MAX && !MUTANT(MISREAD_LEFT))
+		rewrite(rows);
 	else
-		marks_wait(engine, &mend->marks);
+		finish_row(rows);
 }
 
 static void

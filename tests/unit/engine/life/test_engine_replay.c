@@ -726,6 +726,109 @@ test_copies_of_records_leave_those_before_a_tail_that_one_member_knows(void **st
 	end(&world);
 }
 
+/* Of a record that was taken from a log: one with another number, at a segment's beginning. */
+struct taken {
+	struct log_header header;
+	struct log_piece pieces[LOG_PIECES_MAX];
+	uint8_t payload[LOG_BLOCK_BYTES];
+	uint32_t payload_bytes;
+	struct geometry geometry;
+};
+
+static void
+take_newest(struct world *world, struct taken *taken)
+{
+	const struct superblock superblock = rig_superblock(&world->rig, 0);
+	uint8_t block[LOG_BLOCK_BYTES];
+	uint64_t at, sequence;
+	uint32_t digest;
+	int member = first_holder(world);
+
+	at = find_newest(world, member, &sequence);
+	for (int other = 0; other < world->rig.count; other++) {
+		uint64_t newest;
+		const uint64_t found = find_newest(world, other, &newest);
+
+		if (newest > sequence) {
+			member = other;
+			at = found;
+			sequence = newest;
+		}
+	}
+	assert_int_equal(geometry_init(&taken->geometry, world->rig.level, world->rig.count,
+				       world->rig.chunk_bytes, 512, superblock.data_bytes),
+			 0);
+	disk_read(&world->rig.members[member].disk, at, block, sizeof(block));
+	assert_int_equal(log_decode(block, world->rig.options.volume_uuid, world->key,
+				    &taken->geometry, &taken->header, taken->pieces, &digest),
+			 LOG_RECORD);
+	assert_int_equal(taken->header.payload_blocks, 1);
+	disk_read(&world->rig.members[member].disk, at + LOG_BLOCK_BYTES, taken->payload,
+		  LOG_BLOCK_BYTES);
+	taken->payload_bytes = 0;
+	for (int i = 0; i < taken->header.piece_count; i++)
+		taken->payload_bytes += taken->pieces[i].length_bytes;
+}
+
+static void
+put_taken(struct world *world, struct taken *taken, uint64_t sequence, uint64_t tail, int member,
+	  uint64_t segment)
+{
+	uint8_t block[2 * LOG_BLOCK_BYTES];
+	struct iovec payload = { taken->payload, taken->payload_bytes };
+
+	taken->header.sequence = sequence;
+	taken->header.tail = tail;
+	taken->header.durable = sequence - 1;
+	taken->header.run_first = 1;
+	taken->header.predecessor = sequence == 1 ? 0 : 1;
+	log_encode(&taken->header, taken->pieces, &taken->geometry, &payload, 1, block);
+	memcpy(block + LOG_BLOCK_BYTES, taken->payload, LOG_BLOCK_BYTES);
+	disk_write(&world->rig.members[member].disk,
+		   LOG_OFFSET + segment * log_segment_bytes(LOG_BYTES), block, sizeof(block), true);
+}
+
+/* When a gateway dies each segment has a record, and one member alone knows what is done with.  The next
+ * gateway goes on with what was acknowledged, and there is no room to tell others of that.
+ */
+static void
+test_a_log_that_has_no_room_to_tell_its_tail_begins_anew(void **state)
+{
+	static const uint8_t nothing[LOG_BYTES];
+	struct taken taken;
+	struct world world;
+	struct rig *rig = &world.rig;
+
+	(void)state;
+	begin_with(&world, 5, 3, 347, true);
+	rig->options.log = LOG_MODE_ALWAYS;
+	rig->options.log_segments_max = 3;
+	rig_start_active(rig);
+	rig_wait_for_resync(rig);
+	wait_until(rig, is_open);
+	wait_until(rig, is_proven);
+	world.key = rig_superblock(rig, 0).log_key;
+	world.rows_of = 0x7;
+	rig_submit(rig, REQUEST_WRITE, 8, 5, false);
+	rig_drain(rig);
+	crash(&world);
+	take_newest(&world, &taken);
+	assert_int_equal(taken.pieces[0].kind, LOG_PIECE_PENDING);
+	for (int i = 0; i < 3; i++) {
+		disk_write(&rig->members[i].disk, LOG_OFFSET, nothing, sizeof(nothing), true);
+		put_taken(&world, &taken, 1, 1, i, 0);
+		put_taken(&world, &taken, 2, 1, i, 1);
+		put_taken(&world, &taken, i == 0 ? 4 : 3, i == 0 ? 4 : 1, i, 2);
+	}
+	rig_start_active(rig);
+	assert_int_equal(rig_superblock(rig, 0).log_key, world.key);
+	rig_submit(rig, REQUEST_WRITE, 500, 40, false);
+	rig_drain(rig);
+	wait_until(rig, is_open);
+	assert_int_not_equal(rig_superblock(rig, 0).log_key, world.key);
+	end(&world);
+}
+
 /* --- rows --- */
 
 static void
@@ -865,6 +968,7 @@ main(void)
 		cmocka_unit_test(test_copies_of_records_take_the_place_of_none_that_is_needed),
 		cmocka_unit_test(
 			test_copies_of_records_leave_those_before_a_tail_that_one_member_knows),
+		cmocka_unit_test(test_a_log_that_has_no_room_to_tell_its_tail_begins_anew),
 		cmocka_unit_test(
 			test_a_start_waits_for_a_member_that_refuses_rows_it_can_not_spare),
 		cmocka_unit_test(test_by_force_only_the_rows_that_were_refused_are_lost),
