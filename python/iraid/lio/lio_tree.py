@@ -235,6 +235,17 @@ def missing_of_others(saved: dict[str, Any], running: Tree) -> list[str]:
     return sorted(name for name in (*objects, *targets) if name not in running.names)
 
 
+def exports_at_rest(saved: dict[str, Any], running: Tree) -> dict[str, list[str]]:
+    """By LUN of a pair that is saved with the states of a moment, not on standby: commands that save it anew."""
+    told = {name: one for name, one in _saved_luns(saved).items() if pair.number_of(one) and pair.is_told(one)}
+    commands: dict[str, list[str]] = {name: [] for name in told}
+    for iqn, one in sorted(_saved_targets(saved, running).items()):
+        for name in set(one.luns.values()) & set(told):
+            volume = told[name]["config"].removeprefix(f"{configuration.HANDLER}/")
+            commands[name].append(_export_command(volume, name, iqn, one, pair.number_of(told[name])))
+    return commands
+
+
 def exports_again(saved: dict[str, Any], running: Tree) -> list[str]:
     """Commands that bring back what is missing, and leave alone what runs."""
     volumes = {

@@ -464,13 +464,23 @@ def _exports(facts: Facts) -> Iterator[Finding]:
             if texts:
                 but = (
                     ""
-                    if missing or remedies == [SAVE]
+                    if missing or remedies[0] == SAVE
                     else ("; do not save now: what is saved and does not run would be removed from it")
                 )
                 yield _warning(
                     f"LIO's saved configuration {facts.saved_file} differs from what runs: {_few(texts)}{but}",
                     *remedies,
                 )
+        yield from _saved_at_rest(facts)
+
+
+def _saved_at_rest(facts: Facts) -> Iterator[Finding]:
+    for name, commands in sorted(lio_tree.exports_at_rest(facts.saved or {}, facts.lio).items()):
+        yield _warning(
+            f"LIO's saved configuration {facts.saved_file} says of LUN {name} which gateway serves it, as targetcli "
+            "saveconfig writes it down: after a boot this gateway would say so before that is decided",
+            *commands,
+        )
 
 
 def _bring_back(facts: Facts) -> list[str]:
@@ -488,7 +498,8 @@ def _save(facts: Facts) -> list[str]:
     missing = any(one.missing for one in lio_tree.differences(saved, facts.lio))
     if missing or lio_tree.missing_of_others(saved, facts.lio):
         return [f"journalctl -b -u {TARGETCTL[0]}", "targetcli ls", "iraid doctor"]
-    return [SAVE]
+    # of a pair it writes the states of this moment, too, which doctor says then
+    return [SAVE, "iraid doctor"] if any(lun.pair for lun in facts.lio.luns) else [SAVE]
 
 
 def _lun(lun: lio_tree.Lun, facts: Facts) -> Iterator[Finding]:

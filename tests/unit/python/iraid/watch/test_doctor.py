@@ -508,6 +508,23 @@ def test_what_runs_is_saved_only_when_nothing_that_is_saved_is_missing(missing):
         assert_parses(remedy)
 
 
+@pytest.mark.parametrize("here", [0, 2], ids=["active", "standby"])
+def test_a_pair_is_saved_on_standby(here):
+    """targetcli writes the states of the moment: after a boot both gateways would say that they serve it."""
+    given = healthy()
+    given.lio.luns[0].pair = 1
+    given.saved["storage_objects"][0]["alua_tpgs"] = [
+        {"name": "iraid_here", "tg_pt_gp_id": 1, "alua_access_state": here},
+        {"name": "iraid_peer", "tg_pt_gp_id": 2, "alua_access_state": 2},
+    ]
+    found = [one for one in doctor.examine(given) if "says of LUN v0 which gateway serves it" in one.text]
+    assert [one.grade for one in found] == ["warning"] * (here == 0)
+    for one in found:
+        (remedy,) = one.remedies
+        assert f"iraid export v0 --iqn {IQN}" in remedy and "--pair 1" in remedy
+        assert_parses(remedy)
+
+
 def test_a_configuration_that_can_not_be_read_is_not_overwritten():
     given = healthy()
     given.saved, given.saved_error = None, "it is not JSON"
