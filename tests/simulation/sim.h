@@ -547,6 +547,10 @@ struct sim {
 	bool *raw;
 	/* by row: written since its region was last known to be clean */
 	bool *touched;
+	/* by row: its region was written, for all the gateway that runs found in the maps: it can't
+	 * tell which rows were not
+	 */
+	bool *found_written;
 	bool *unflushed; /* by row: written since the last flush that covers it */
 	/* by row: when a write of it was last submitted, or ended */
 	uint64_t *written_us;
@@ -718,6 +722,8 @@ void fault_cure_all(struct sim *sim); /* and the engine gets the time to notice 
 /* sim_raw.c, sim_record.c */
 /* which regions are raw still, by the members' maps */
 void raw_look(struct sim *sim);
+/* which regions the gateway that was just assembled takes for written, by the members' maps */
+void raw_assembled(struct sim *sim);
 /* roles that are out, or changing hands, to some superblock of others */
 uint32_t record_away(const struct sim *sim, int but);
 bool record_knows_older(const struct sim *sim, int role, const struct superblock *old);

@@ -349,6 +349,7 @@ oracle_assembled(struct sim *sim)
 	for (uint32_t region = 0; region < regions(sim); region++)
 		if (map_is_unread(sim, region / block_regions))
 			forget_region(sim, region);
+	raw_assembled(sim);
 }
 
 static bool
@@ -1055,7 +1056,8 @@ row_is_written(const struct sim *sim, uint64_t row)
 
 /* What the engine writes by itself, where no request is about the row, mends it: that is in caches
  * as any write is.  What is copied to a device that is being filled is not, for that counts for
- * nothing yet; nor are rows that nobody ever wrote.
+ * nothing yet; nor are rows that nobody ever wrote, unless others of their region were written
+ * before this gateway was assembled: maps tell of regions only.
  */
 void
 oracle_member_wrote(void *owner, struct fake_member *member, uint64_t offset_bytes,
@@ -1071,7 +1073,8 @@ oracle_member_wrote(void *owner, struct fake_member *member, uint64_t offset_byt
 	     at < offset_bytes + length_bytes; at += sim->chunk_bytes) {
 		const uint64_t row = sim_row_at(sim, role, at - sim->data_offset);
 
-		if (row >= sim->rows || sim->written_us[row] == 0 || row_is_written(sim, row))
+		if (row >= sim->rows || (sim->written_us[row] == 0 && !sim->found_written[row]) ||
+		    row_is_written(sim, row))
 			continue;
 		sim->unflushed[row] = true;
 		sim->written_us[row] = sim->schedule.now_us;
@@ -1238,6 +1241,7 @@ oracle_init(struct sim *sim)
 		memset(sim->unproven, true, sim->rows * sizeof(*sim->unproven));
 		memset(sim->raw, true, sim->rows * sizeof(*sim->raw));
 	}
+	sim->found_written = calloc(sim->rows_max, sizeof(*sim->found_written));
 	sim->unflushed = calloc(sim->rows_max, sizeof(*sim->unflushed));
 	sim->written_us = calloc(sim->rows_max, sizeof(*sim->written_us));
 	sim->untold = calloc(sim->sectors_max, sizeof(*sim->untold));
@@ -1262,6 +1266,7 @@ oracle_free(struct sim *sim)
 	free(sim->touched);
 	free(sim->unproven);
 	free(sim->raw);
+	free(sim->found_written);
 	free(sim->unflushed);
 	free(sim->written_us);
 	free(sim->dropped_roles);
