@@ -465,7 +465,7 @@ begin_eviction(struct member *member)
 	/* nobody looks at its end any more */
 	if (member->link != LINK_CLOSED && !MUTANT(CLOSING_CACHE_TRUSTED))
 		doubt_cache(member);
-	member->went_back |= member->doubted || (member->misread && !MUTANT(MISREAD_TRACKED));
+	member->went_back |= member->doubted;
 	engine->record.member_states[member->role] = MEMBER_FAULTY;
 	/* No flags say what one lacks that went back: it is not tracked. */
 	member->stale_set = member->went_back ? -1
@@ -616,7 +616,7 @@ finish_eviction(struct member *member)
 		intent_target_single(&engine->intent);
 	engine->absence[member->role] = (struct absence){
 		.since_ms = engine->now_ms,
-		.held = !member->went_back,
+		.held = !member->went_back && !member->misread,
 		.doubts = engine->intent.doubts,
 		.sure = sure,
 	};
@@ -629,6 +629,8 @@ finish_eviction(struct member *member)
 		lost_unhold(engine->lost, (uint8_t)member->role);
 	if (member->stale_set >= 0)
 		engine->intent.absent |= REGION_STALE(member->stale_set);
+	if (member->stale_set >= 0 && member->misread && !MUTANT(MISREAD_TRACKED))
+		intent_lacks_all(&engine->intent, REGION_STALE(member->stale_set));
 	member_lost(engine);
 	member_fail_parked(member, -ENOLINK, false);
 }

@@ -183,10 +183,8 @@ finish_row(struct sync_rows *rows)
 	struct engine *engine = rows->op.engine;
 	struct mend *mend = &rows->mend;
 
-	for (int position = 0;
-	     mend->rewrites > 0 && mend->misread == 0 && position < engine->geometry.width;
-	     position++)
-		if (reader(rows, position) != NULL)
+	for (int position = 0; mend->misread == 0 && position < engine->geometry.width; position++)
+		if ((mend->flagged & ROLE(position)) && reader(rows, position) != NULL)
 			reader(rows, position)->misread = false;
 	end_row(rows);
 }
@@ -226,6 +224,8 @@ verified(struct member_io *mio, int result)
 		count_repair(rows, mio->member);
 	} else {
 		rows->mend.misread |= ROLE(position_of(rows, mio));
+		if (result == 0 && !mio->member->misread)
+			rows->mend.flagged |= ROLE(position_of(rows, mio));
 		mio->member->misread |= result == 0;
 	}
 	if (--rows->pending > 0)

@@ -398,7 +398,7 @@ sync_target_holds(const struct engine *engine, uint64_t row)
 	       !MUTANT(UNKNOWN_FILLED) &&
 	       intent_row_undoubted_since(&engine->intent, row, absence->doubts) &&
 	       memcmp(target->uuid, engine->record.member_uuids[target->role], 16) == 0 &&
-	       !target->went_back &&
+	       !target->went_back && !target->misread &&
 	       (geometry_positions(geometry, row, engine->missing) & data) ==
 		       (geometry_positions(geometry, row, ROLE(target->role)) & data);
 }

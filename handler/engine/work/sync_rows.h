@@ -52,6 +52,7 @@ struct mend {	   /* of one row */
 	uint32_t crc[IRAID_MEMBERS_MAX][MEND_PIECES_MAX];
 	bool writes; /* and more than that: what becomes of it is not known until all is written */
 	uint32_t misread; /* positions of which some piece is not what was written */
+	uint32_t flagged; /* whose members were not known for that before */
 	uint8_t rewrites; /* that followed on that */
 	bool chunk_bad[IRAID_MEMBERS_MAX];
 	/* positions whose chunks were; who returns later has none that counts */

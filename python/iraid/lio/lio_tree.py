@@ -252,6 +252,11 @@ def exports_again(saved: dict[str, Any], running: Tree) -> list[str]:
         name: one["config"].removeprefix(f"{configuration.HANDLER}/") for name, one in _saved_luns(saved).items()
     }
     pairs = {name: pair.number_of(one) for name, one in _saved_luns(saved).items()}
+    refusing = {
+        name
+        for name, one in _saved_luns(saved).items()
+        if not pairs[name] and str(one.get("attributes", {}).get("emulate_pr", 1)) == "0"
+    }
     there = {lun.name for lun in running.luns}
     now = {export.iqn: export for export in running.exports}
     commands, told = [], set()
@@ -260,13 +265,13 @@ def exports_again(saved: dict[str, Any], running: Tree) -> list[str]:
         whole = set(one.portals) <= set(other.portals) and set(one.initiators) <= set(other.initiators)
         for name in one.luns.values():
             if name in volumes and not (whole and name in there and name in other.luns.values()):
-                commands.append(_export_command(volumes[name], name, iqn, one, pairs[name]))
+                commands.append(_export_command(volumes[name], name, iqn, one, pairs[name], name in refusing))
                 told.add(name)
     return commands + [f"iraid export {volumes[name]} --help" for name in sorted(set(volumes) - there - told)]
 
 
-def _export_command(volume: str, name: str, iqn: str, one: _Saved, number: int) -> str:
-    """name: of the storage object.  number: of this gateway in a pair."""
+def _export_command(volume: str, name: str, iqn: str, one: _Saved, number: int, refuses: bool = False) -> str:
+    """name: of the storage object.  number: of this gateway in a pair.  refuses: reservations, though it is in none."""
     secret = configuration.is_on(one.group, "authentication")
     numbers = [number for number, storage in one.luns.items() if storage == name]
     readers = {
@@ -283,6 +288,7 @@ def _export_command(volume: str, name: str, iqn: str, one: _Saved, number: int) 
         *(f"--acl{'-read-only' if initiator in readers else ''} {initiator}" for initiator in one.initiators),
         *(["--demo-mode"] if configuration.is_on(one.group, "generate_node_acls") else []),
         *([f"--pair {number}"] if number else []),
+        *(["--no-reservations"] if refuses else []),
         "--chap-file FILE" if secret else "--no-chap",
     ]
     return " ".join(words)

@@ -284,6 +284,8 @@ def test_a_cluster_of_one_of_them_is_not_destroyed(inside):
     for formed in (False, True):
         hostvars["a"]["iraid_cluster_seen"] = hostvars["b"]["iraid_cluster_seen"] = {"formed": formed}
         assert filters.cluster_split(["a", "b"], hostvars) == []
+    hostvars[outside]["iraid_cluster_seen"] = {"failed": True}
+    assert filters.cluster_split(["a", "b"], hostvars) == []
     del hostvars[outside]["iraid_cluster_seen"]
     assert filters.cluster_split(["a", "b"], hostvars) == []
 

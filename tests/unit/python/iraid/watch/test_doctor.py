@@ -508,6 +508,16 @@ def test_what_runs_is_saved_only_when_nothing_that_is_saved_is_missing(missing):
         assert_parses(remedy)
 
 
+@pytest.mark.parametrize("refuses", [False, True])
+def test_what_is_brought_back_refuses_reservations_as_before(refuses):
+    given = healthy()
+    given.lio.luns, given.lio.exports = [], []
+    given.lio.names.add("something")
+    given.saved["storage_objects"][0]["attributes"] = {"emulate_pr": int(not refuses)}
+    commands = [remedy for one in doctor.examine(given) for remedy in one.remedies if "iraid export v0 --iqn" in remedy]
+    assert commands and all(("--no-reservations" in one) == refuses for one in commands)
+
+
 @pytest.mark.parametrize("here", [0, 2], ids=["active", "standby"])
 def test_a_pair_is_saved_on_standby(here):
     """targetcli writes the states of the moment: after a boot both gateways would say that they serve it."""

@@ -411,7 +411,8 @@ def cluster_problems(given):
 
 def cluster_split(pair, hostvars):
     """Which gateway is not in the cluster of the other one, and what to do: pcs would destroy that one to make another."""
-    told = {host: hostvars[host] for host in pair if "iraid_cluster_seen" in hostvars.get(host, {})}
+    # a step that failed says nothing of it
+    told = {host: hostvars[host] for host in pair if "formed" in hostvars.get(host, {}).get("iraid_cluster_seen", {})}
     inside = [host for host, one in told.items() if one["iraid_cluster_seen"]["formed"]]
     outside = [host for host in told if host not in inside]
     if not inside or not outside:
