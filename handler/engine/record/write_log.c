@@ -571,13 +571,15 @@ is_stuck(const struct engine *engine)
 {
 	const struct write_log *log = engine->write_log;
 	const bool untold = log->tail != log->tail_durable;
+	/* else there is room for that always: a segment of each is kept for it */
+	const bool may_have_no_room = log->run_first > 1 && engine->evicting == 0;
 
 	for (int i = 0; i < LOG_UNDER_WAY; i++)
 		if (log->records[i].busy)
 			return false; /* one that tells the tail, if there was room for that */
 	if (!log->blocked || list_empty(&log->waiting) || log->flushing ||
 	    written_to(log) > log->tail ||
-	    (untold ? engine->evicting > 0 || MUTANT(TAIL_UNTOLD) : list_empty(&log->live)))
+	    (untold ? !may_have_no_room || MUTANT(TAIL_UNTOLD) : list_empty(&log->live)))
 		return false;
 	for (const struct list *node = log->live.next; node != &log->live; node = node->next)
 		if (!is_waiting(list_entry(node, struct logged, live), log_makes_room(log)))
