@@ -590,6 +590,8 @@ oracle_before_force(struct sim *sim, struct forced_start *start)
 	start->left_us = sim->schedule.now_us;
 	memcpy(start->floor, sim->floor, sim->sectors * sizeof(*start->floor));
 	forget_held(sim, start);
+	/* which a flush has to say */
+	sim->cache_losses += sim->engine_options.log == LOG_MODE_ALWAYS;
 	for (uint32_t region = 0; region < regions(sim); region++)
 		start->open[region] = region_is_open(sim, region);
 }
