@@ -590,8 +590,6 @@ oracle_before_force(struct sim *sim, struct forced_start *start)
 	start->left_us = sim->schedule.now_us;
 	memcpy(start->floor, sim->floor, sim->sectors * sizeof(*start->floor));
 	forget_held(sim, start);
-	/* which a flush has to say */
-	sim->cache_losses += sim->engine_options.log == LOG_MODE_ALWAYS;
 	for (uint32_t region = 0; region < regions(sim); region++)
 		start->open[region] = region_is_open(sim, region);
 }
@@ -641,6 +639,8 @@ oracle_forced(struct sim *sim, const struct forced_start *start, uint32_t left, 
 		go_back(sim, start, row, (left | dead) == all || held ? all : left);
 		sim->raw[row] |= start->raw[row];
 	}
+	/* what the log had acknowledged: a flush has to say so */
+	sim->cache_losses += sim->engine_options.log == LOG_MODE_ALWAYS;
 	forget_raw(sim);
 	oracle_out_changed(sim, dead);
 	for (uint32_t region = 0; region < regions(sim); region++)
