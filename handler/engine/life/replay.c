@@ -304,8 +304,10 @@ replay_begin(struct engine *engine)
 {
 	struct replay *replay = engine->life->replay;
 
-	if (replay == NULL && (replay = calloc(1, sizeof(*replay))) == NULL)
-		return; /* asked again */
+	if (replay == NULL && (replay = calloc(1, sizeof(*replay))) == NULL) {
+		engine->assembly->not_before_ms = engine->now_ms + RETRY_MS;
+		return;
+	}
 	engine->life->replay = replay;
 	replay->engine = engine;
 	life_enter(engine, PHASE_REPLAY);
