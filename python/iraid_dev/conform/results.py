@@ -18,6 +18,21 @@ from .cu_output import FAILED, PASSED, SKIPPED
 
 VERDICTS = (PASSED, FAILED, SKIPPED)
 
+PADDED = "the kernel fills a shorter answer with zeros and reports no underflow; tcmu-runner can't tell it the length"
+RESIDUAL = "a buffer that is not as long as the CDB says: a backstore in user space can't report the residual"
+# Tests that fail on our LUNs and not on the reference, and why that stays (docs/lab-notes/conformance-2026-11-29.md).
+KNOWN = {
+    "SCSI.Inquiry.AllocLength": PADDED,
+    "SCSI.Inquiry.BlockLimits": PADDED,
+    "iSCSI.iSCSIResiduals.Read10Invalid": RESIDUAL,
+    "iSCSI.iSCSIResiduals.Read10Residuals": RESIDUAL,
+    "iSCSI.iSCSIResiduals.Read12Residuals": RESIDUAL,
+    "iSCSI.iSCSIResiduals.Read16Residuals": RESIDUAL,
+    "iSCSI.iSCSIResiduals.WriteVerify12Residuals": RESIDUAL,
+    "SCSI.GetLBAStatus.UnmapSingle": "the tool takes a block for a physical block in its second part",
+    "SCSI.WriteSame16.UnmapUnaligned": "the tool sends no block of data where SBC wants one",
+}
+
 
 @dataclass
 class Result:
@@ -59,9 +74,7 @@ class Run:
     @property
     def good(self) -> bool:
         return (
-            self.ended
-            and bool(self.ours)
-            and not any(lun.faults or worse(self.reference, lun, FAILED) for lun in self.ours)
+            self.ended and bool(self.ours) and not any(lun.faults or unknown(self.reference, lun) for lun in self.ours)
         )
 
     def write(self, path: Path) -> None:
@@ -87,6 +100,11 @@ def worse(reference: Lun, lun: Lun, verdict: str) -> list[str]:
         for name, result in lun.results.items()
         if result.verdict == verdict and (name not in reference.results or reference.results[name].verdict != verdict)
     ]
+
+
+def unknown(reference: Lun, lun: Lun) -> list[str]:
+    """The tests that fail on `lun`, do not on the reference, and of which nobody has said why."""
+    return [name for name in worse(reference, lun, FAILED) if name not in KNOWN]
 
 
 def only_complaining(reference: Lun, lun: Lun) -> list[str]:
@@ -132,6 +150,8 @@ def _told(lun: Lun, names: list[str], reference: Lun, *, complaints: bool = Fals
         result = lun.results[name]
         other = reference.results.get(name)
         why = "; ".join(result.complaints if complaints else result.reasons) or "no reason given"
+        if result.verdict == FAILED and name in KNOWN:
+            why = f"known, {KNOWN[name]}"
         lines.append(f"  {name} (reference: {other.verdict if other else 'not run'}): {why}")
     return lines
 

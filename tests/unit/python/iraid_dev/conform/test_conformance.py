@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from iraid_dev.conform import cli, cu_run, tools_run
+from iraid_dev.conform import cli, cu_run, results, tools_run
 from iraid_dev.conform.cu_output import FAILED, PASSED, SILENT, SKIPPED, listed, parse
 from iraid_dev.conform.results import Lun, Result, Run, differences, only_complaining, table, worse
 
@@ -357,6 +357,14 @@ REFERENCE = lun("reference", a=PASSED, b=FAILED, c=SKIPPED, d=PASSED)
 def test_a_failure_that_the_reference_has_not_is_ours(ours, failures, good):
     assert worse(REFERENCE, ours, FAILED) == failures
     assert run(REFERENCE, ours).good == good
+
+
+def test_a_failure_that_is_known_is_told_with_its_reason_and_fails_no_run(monkeypatch):
+    monkeypatch.setitem(results.KNOWN, "SCSI.Suite.a", "the tool is wrong there")
+    made = run(REFERENCE, lun("ours", a=FAILED))
+    assert made.good
+    assert "  SCSI.Suite.a (reference: passed): known, the tool is wrong there" in differences(made)
+    assert not run(REFERENCE, lun("ours", a=FAILED, d=FAILED)).good
 
 
 @pytest.mark.parametrize(
