@@ -67,6 +67,7 @@ struct backend_io {
 	 * -EROFS     write protected
 	 * -EACCES    reservation conflict: another gateway took the member
 	 * -EIO       any other refusal; the command did not happen as asked
+	 * -ECANCELED diverted before the device had answered all of it: nobody has said anything
 	 */
 	int result;
 	void (*done)(struct backend_io *io);

@@ -1317,6 +1317,9 @@
 	X(LEASE_FROM_ANSWER, "lease-from-answer", 8,						\
 	  "test_engine_lease: test_what_members_say_counts_from_when_they_were_asked",	\
 	  "what a member said counts from when its answer is looked at")			\
+	X(UNANSWERED_HEARD, "unanswered-heard", 8,						\
+	  "test_engine_lease: test_a_read_that_was_not_sent_says_nothing",			\
+	  "a read that was given up before it was sent counts as what the member said")	\
 	X(LEASE_BESIDE_TAKING, "lease-beside-taking", 8,					\
 	  "test_engine_lease: test_a_read_beside_a_place_that_changes_hands_counts_that_place",	\
 	  "a read is proven without the place that some superblocks say has been filled")	\

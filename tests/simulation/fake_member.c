@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define SILENT_WINDOW 4 /* commands of a silent device that others wait behind */
+
 static void session_event(struct event *event);
 static void watch_event(struct event *event);
 
@@ -301,7 +303,8 @@ answer(struct fake_command *command, int result)
 		command->member->device->refused_us = command->member->schedule->now_us;
 	command->member->device->taken_told |= command->member->device->taken && result == -EACCES;
 	command->member->device->flushes_answered += io->op == BACKEND_FLUSH && result == 0;
-	command->member->progress_us = command->member->schedule->now_us;
+	if (result != -ECANCELED)
+		command->member->progress_us = command->member->schedule->now_us;
 	schedule_cancel(command->member->schedule, &command->event);
 	command_give(command);
 	/* What the adapter was lent it may edit: the engine must not rely on it. */
@@ -327,6 +330,10 @@ command_event(struct event *event)
 
 	if (command->orphan) {
 		answer(command, -ENOTCONN);
+		return;
+	}
+	if (command->unsent) {
+		answer(command, -ECANCELED);
 		return;
 	}
 	if (is_silent(command) || command->undelivered)
@@ -411,6 +418,17 @@ fake_submit(struct backend *backend, struct backend_io *io)
 		      member->device->answer_us_max + superblock_delay(member, io));
 }
 
+/* No device has said anything of a command that waits for room behind those that are never answered. */
+static bool
+waits_for_room(const struct fake_command *command)
+{
+	int before = 0;
+
+	for (const struct fake_command *older = command->next; older != NULL; older = older->next)
+		before++;
+	return before >= SILENT_WINDOW && (command->undelivered || is_silent(command));
+}
+
 static void
 fake_divert(struct backend *backend, struct backend_io *io)
 {
@@ -421,6 +439,11 @@ fake_divert(struct backend *backend, struct backend_io *io)
 			assert(io->op == BACKEND_READ);
 			command->diverted = true;
 			member->device->counts.diverted++;
+			if (waits_for_room(command) && !command->orphan) {
+				command->unsent = true;
+				schedule_cancel(member->schedule, &command->event);
+				after(member, &command->event, 0, 0);
+			}
 			return;
 		}
 }

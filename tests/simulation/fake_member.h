@@ -39,6 +39,7 @@ struct fake_command {
 	uint32_t checksum; /* its data when it was submitted */
 	bool fua;
 	bool diverted;
+	bool unsent; /* it was diverted before the device had it */
 	uint64_t submit_us;
 	/* submitted after the session's end: fails, and nothing else */
 	bool orphan;

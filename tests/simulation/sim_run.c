@@ -202,7 +202,8 @@ engine_says(void *owner, int level, const char *text)
 		oracle_mended(sim, strtoull(text + strlen("row "), NULL, 10), former_speaks(sim));
 	if (former_speaks(sim)) {
 		/* its successor has to say so, if it could not */
-		sim->cache_losses += strstr(text, "session lost") != NULL;
+		sim->cache_losses += strstr(text, "session lost") != NULL ||
+				     strstr(text, "had not flushed may be lost") != NULL;
 		sim->former.look = true;
 		sim_trace(sim, "former engine <%d> %s", level, text);
 		if (level <= LOG_ALERT)

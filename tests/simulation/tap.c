@@ -109,7 +109,7 @@ tap_divert(struct backend *backend, struct backend_io *io)
 		if (tap->held[i] == io) {
 			memmove(tap->held + i, tap->held + i + 1,
 				(size_t)(--tap->held_count - i) * sizeof(tap->held[0]));
-			answer(io, -ENOTCONN);
+			answer(io, -ECANCELED);
 			return;
 		}
 	tap->below->divert(backend, io);

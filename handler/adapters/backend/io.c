@@ -200,7 +200,7 @@ command_finish(struct iscsi_member *member, struct command *command, int error)
 		measure_failed(member, command);
 	command_free(member, command);
 	transfer->commands--;
-	if (error != 0 && transfer->error == 0)
+	if (error != 0 && (transfer->error == 0 || transfer->error == -ECANCELED))
 		transfer->error = error;
 	if (transfer->error != 0 || transfer->again) {
 		transfer->issued = true; /* the rest need not be sent */
@@ -214,7 +214,7 @@ static void
 command_repeat(struct iscsi_member *member, struct command *command, uint64_t at_ms)
 {
 	if (command->transfer->diverted) { /* nobody wants its data any more */
-		command_finish(member, command, 0);
+		command_finish(member, command, -ECANCELED);
 		return;
 	}
 	command->state = COMMAND_WAITING;
@@ -543,6 +543,8 @@ static void
 divert_transfer(struct iscsi_member *member, struct transfer *transfer)
 {
 	transfer->diverted = true;
+	if (!transfer->issued && transfer->error == 0)
+		transfer->error = -ECANCELED;
 	transfer->issued = true; /* the rest need not be read */
 	if (member->current == transfer)
 		member->current = NULL;
@@ -554,6 +556,8 @@ divert_transfer(struct iscsi_member *member, struct transfer *transfer)
 		} else if (command->state == COMMAND_WAITING && command->transfer == transfer) {
 			member->waiting_commands--;
 			transfer->commands--;
+			if (transfer->error == 0)
+				transfer->error = -ECANCELED;
 			command_free(member, command);
 		}
 	}
@@ -576,7 +580,7 @@ divert_waiting(struct iscsi_member *member, struct backend_io *io)
 	}
 	member->waiting = others;
 	if (found)
-		io_complete(member, io, 0);
+		io_complete(member, io, -ECANCELED);
 	return found;
 }
 

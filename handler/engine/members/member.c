@@ -136,6 +136,12 @@ member_handle_answer(struct member_io *mio)
 	int result = mio->io.result;
 
 	list_init(&mio->node);
+	if (result == -ECANCELED && !MUTANT(UNANSWERED_HEARD)) {
+		finish_io(mio, result);
+		return;
+	}
+	if (result == -ECANCELED)
+		result = 0;
 	if (result != -ENOTCONN) {
 		figures_answered(member, &mio->io, mio->sent_ns);
 		evict_answered(mio);

@@ -10,6 +10,7 @@
 #include <stdio.h>
 
 #define CHUNK_SECTORS 32u /* of 16 KiB */
+#define READS 8
 
 /* --- what may still be answered --- */
 
@@ -60,6 +61,45 @@ test_a_read_is_not_answered_by_a_member_that_another_gateway_did_not_reach(void 
 	preempt(&rig, 3);
 	assert_int_equal(error_of_read(&rig, sector_on(&rig, 2), 8), -ESHUTDOWN);
 	assert_int_equal(rig_status(&rig).state, VOLUME_FAILED);
+	rig_stop(&rig);
+	rig_free(&rig);
+}
+
+static enum tap_verdict
+hold_reads(struct tap *tap, const struct backend_io *io)
+{
+	(void)tap;
+	return io->op == BACKEND_READ ? TAP_HOLD : TAP_PASS;
+}
+
+/* They wait for room in a member's window until the other copy has answered: they were not sent, and
+ * that member is another gateway's since, as those are that don't answer.
+ */
+static void
+test_a_read_that_was_not_sent_says_nothing(void **state)
+{
+	struct rig rig;
+	struct tap tap;
+	uint64_t failed;
+
+	(void)state;
+	begin(&rig, 10, 4, 33);
+	rig.options.hedge_ms = 50;
+	tap_init(&tap, &rig.members[2]);
+	run(&rig);
+	wait_ms(&rig, LEASE_MS);
+	tap.judge = hold_reads;
+	preempt(&rig, 7);
+	fake_member_hang(&rig.members[0]);
+	fake_member_hang(&rig.members[1]);
+	failed = rig.failed;
+	rig.errors_allowed = true;
+	for (int i = 0; i < READS; i++)
+		rig_submit(&rig, REQUEST_READ, sector_on(&rig, 2), 8, false);
+	wait_ms(&rig, 2 * rig.options.hedge_ms);
+	assert_int_equal(rig.active_count, READS);
+	rig_drain(&rig);
+	assert_int_equal(rig.failed - failed, READS);
 	rig_stop(&rig);
 	rig_free(&rig);
 }
@@ -321,6 +361,7 @@ main(void)
 			test_a_read_is_not_answered_by_a_member_that_another_gateway_did_not_reach),
 		cmocka_unit_test(
 			test_a_member_that_is_back_in_a_take_over_may_have_been_the_former_ones),
+		cmocka_unit_test(test_a_read_that_was_not_sent_says_nothing),
 		cmocka_unit_test(test_a_read_waits_for_members_that_can_say_whose_the_volume_is),
 		cmocka_unit_test(test_a_read_beside_a_place_that_changes_hands_counts_that_place),
 		cmocka_unit_test(test_a_flush_waits_for_members_that_can_say_whose_the_volume_is),
