@@ -427,6 +427,7 @@ FULL_STATUS_LIES = {
     "a name without end": {0xAA11: "iqn." + "a" * 300 + f",i,0x{OTHER_ISID}"},
     "an isid without end": {0xAA11: OTHERS_PORT + "a" * 300},
     "our own": {0xAA11: f"{OUR_NAME},i,0x{OUR_ISID}"},
+    "an isid of another kind": {0xAA11: f"{OTHER_NAME},i,0x00023d000001"},
 }
 
 
@@ -538,6 +539,42 @@ def test_whose_key_went_with_the_answer_is_waited_for(start, tmp_path) -> None:
         assert broken
         assert " taken=1 " in probe.open()
         assert target.names[-1] == OTHER_NAME
+
+
+def test_whose_key_went_with_an_abort_is_waited_for(start) -> None:
+    """The target preempts, and says that it was aborted: repeated, it finds nobody any more."""
+    with FakeLio() as target:
+        seen = 0
+
+        def rule(command: fake.Command) -> Reply | None:
+            nonlocal seen
+            if command.opcode != 0x5F or command.cdb[1] & 0x1F != PREEMPT_AND_ABORT:
+                return None
+            seen += 1
+            if seen > 1:
+                return fake.RESERVED if command.data[8:16] == (0xAA11).to_bytes(8, "big") else None
+            target.reservations(command)
+            return Reply(status=0x40)
+
+        target.rules.insert(0, rule)
+        assert " taken=1 " in start(target.member, "key=1", TAKE_OVER).open()
+        assert seen > 1
+        assert target.names == [OUR_NAME, OTHER_NAME]
+
+
+def test_the_permission_ends_with_the_first_reservation(start) -> None:
+    with FakeLio() as target:
+        target.reservations.holder, target.reservations.others = bytes(8), []
+
+        def taken_by_another() -> None:
+            target.reservations.holder, target.reservations.others = (0xAA11).to_bytes(8, "big"), [0xAA11]
+            target.connections[-1].close()
+
+        target.on_reset = taken_by_another
+        probe = start(target.member, "key=1", TAKE_OVER)
+        assert probe.ask("open").startswith("closed ")
+        target.on_reset = lambda: None
+        assert probe.ask("open").startswith("closed EBUSY")
 
 
 def test_another_portal_group_proves_nothing(start) -> None:

@@ -182,9 +182,12 @@ absorb_nexus(struct iscsi_member *member)
 {
 	struct scsi_nexus *nexus = &member->follower.nexus, ours;
 
-	/* Not of another portal group: it would not wait.  Not our own, which it would end. */
+	/* Not of another portal group: it would not wait.  Not our own, which it would end.  Nor of
+	 * an initiator of another make, whose kind of ISID our log-in does not have.
+	 */
 	member->nexus_known =
 		scsi_parse_nexus(&member->request, member->holder_key, nexus) &&
+		nexus->isid[0] == ISCSI_ISID_RANDOM &&
 		scsi_parse_nexus(&member->request, member->options.reservation_key, &ours) &&
 		ours.port == nexus->port &&
 		(memcmp(ours.isid, nexus->isid, sizeof(ours.isid)) != 0 ||
@@ -342,6 +345,7 @@ absorb_answer(struct iscsi_member *member)
 		member->facts.reserved = true;
 		return OUTCOME_GOOD;
 	case SESSION_RESERVE:
+		member->take_over_until_ms = 0;
 		member->reserved = true;
 		member->facts.reserved = true;
 		return OUTCOME_GOOD;
@@ -359,7 +363,9 @@ taken(struct iscsi_member *member)
 	switch ((int)member->state) {
 	case SESSION_PREEMPT:
 	case SESSION_EXPEL:
-		preempt_failed(member);
+		/* The first one may have had its effect, however it was answered. */
+		if (member->step_repeats == 0)
+			preempt_failed(member);
 		return OUTCOME_CONFLICT;
 	case SESSION_REGISTER:
 	case SESSION_RESERVE:

@@ -244,17 +244,22 @@ command_succeeded(struct iscsi_member *member, struct command *command)
 static void
 command_later(struct iscsi_member *member, struct command *command)
 {
+	uint64_t waited_ms;
+
 	if (command->busy_since_ms == 0) {
 		command->busy_since_ms = watch_clock_ms(member);
 		command->pause_ms = BUSY_PAUSE_FIRST_MS;
 	} else {
 		command->pause_ms *= 2;
 	}
-	if (watch_clock_ms(member) + command->pause_ms - command->busy_since_ms >
-	    member->options.deadline_ms)
+	waited_ms = watch_clock_ms(member) - command->busy_since_ms;
+	if (waited_ms >= member->options.deadline_ms) {
 		command_finish(member, command, -EIO);
-	else
-		command_repeat(member, command, member->now_ms + command->pause_ms);
+		return;
+	}
+	if (command->pause_ms > member->options.deadline_ms - waited_ms) /* once more at its end */
+		command->pause_ms = (uint32_t)(member->options.deadline_ms - waited_ms);
+	command_repeat(member, command, member->now_ms + command->pause_ms);
 }
 
 static void

@@ -118,7 +118,7 @@ turn(struct admin_session *session)
 	if (now >= session->deadline_ms)
 		return -ETIMEDOUT;
 	error = watched(session, &pollfd);
-	if (error != 0)
+	if (error != 0 || session->done) /* its answer may have come before all was sent */
 		return error;
 	result = poll(&pollfd, 1, (int)(session->deadline_ms - now));
 	if (result < 0)

@@ -352,7 +352,7 @@ iscsi_connection_destroy(struct iscsi_connection *connection)
 {
 	if (connection == NULL)
 		return;
-	if (connection->free_count == ISCSI_TASKS_MAX)
+	if (connection->free_count == ISCSI_TASKS_MAX && connection->management_tag == ISCSI_NO_TAG)
 		abort_on_close(connection->fd, false);
 	close(connection->fd);
 	for (int i = 0; i < ISCSI_TASKS_MAX; i++) {

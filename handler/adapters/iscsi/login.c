@@ -225,7 +225,7 @@ send_request(struct iscsi_login *login)
 	if (asks_to_go_on(login))
 		header[1] |= FLAG_TRANSIT | (negotiating ? FULL_FEATURE_PHASE : OPERATIONAL_STAGE);
 	put_be24(header + 5, text_bytes);
-	header[8] = 0x80; /* a random name (11.12.5) */
+	header[8] = ISCSI_ISID_RANDOM;
 	memcpy(header + 9, isid + 1, 5);
 	put_be32(header + 16, TAG);
 	put_be32(header + 24, CMD_SN);

@@ -23,6 +23,9 @@ struct iscsi_negotiated {
 	bool target_proven;		 /* ... and so did the target */
 };
 
+/* The first byte of each ISID that a log-in of ours has: a random name (RFC 7143, 11.12.5). */
+#define ISCSI_ISID_RANDOM 0x80
+
 /* How to log in.  What it points to lives until the login is over. */
 struct iscsi_login_request {
 	const char *iqn; /* NULL: a discovery session */
