@@ -455,6 +455,17 @@ def test_a_stop_that_can_t_be_recorded_fails(agent: Agent) -> None:
     agent.must(SUCCESS, "stop")
 
 
+@pytest.mark.parametrize("killed", [False, True], ids=["runs", "killed"])
+def test_a_stop_does_not_mind_a_fault_in_the_volume_s_file(agent: Agent, killed: bool) -> None:
+    agent.must(SUCCESS, "start", "promote")
+    file = agent.gateway.config / "volumes" / "v0.conf"
+    file.write_text(file.read_text() + "hegde = 1\n")
+    if killed:
+        agent.gateway.kill()
+    agent.must(SUCCESS, "demote", "stop")
+    assert list((agent.gateway.state / "standby").iterdir())
+
+
 def test_a_record_without_a_runner_tells_bad_input(agent: Agent) -> None:
     for words, status, said in (
         ([], 2, "needs the volume's name"),

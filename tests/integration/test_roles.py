@@ -152,6 +152,18 @@ def test_standby_assembles_nothing_and_lasts_over_a_restart(nodes: tuple[Node, N
     assert first.wait_role("active")["role"] == "active"
 
 
+def test_a_fault_in_its_file_keeps_no_volume_from_standing_by(nodes: tuple[Node, Node], farm: TargetFarm) -> None:
+    first, second = nodes
+    file = first.gateway.config / "volumes" / "v0.conf"
+    good = file.read_text()
+    file.write_text(good + "hegde = 1\n")
+    assert first.iraid("activate", "v0").status == 1  # which is what looks at it
+    first.must("standby", "v0")
+    assert first.status()["role"] == "standby"
+    second.must("activate", "v0")
+    second.wait_role("active")
+
+
 def test_bad_input_and_wrong_turns_are_told_with_a_remedy(nodes: tuple[Node, Node], reader: VolumeReader) -> None:
     first, second = nodes
     before = reader.superblocks()

@@ -119,43 +119,58 @@ say_fault(const struct fault *fault)
 
 /* Recorded first: a handler that begins once the lock is free finds the record. */
 static int
-record_and_lock(const struct volume_config *config, const char *name, struct fault *fault)
+record_and_lock(const uint8_t uuid[16], const char *name, struct fault *fault)
 {
 	uint64_t since_ms;
 	int error, fd;
 
-	error = standby_recall(config->uuid, &since_ms);
+	error = standby_recall(uuid, &since_ms);
 	if (error != 0)
-		error = standby_record(config->uuid, realtime_ms());
+		error = standby_record(uuid, realtime_ms());
 	if (error != 0)
 		return fault_disk(fault, error, state_dir(),
 				  "volume \"%s\": its role can't be recorded in %s/standby: %s",
 				  name, state_dir(), strerror(-error));
-	fd = volume_lock(config->uuid, name, "iraid-engine", fault);
+	fd = volume_lock(uuid, name, "iraid-engine", fault);
 	if (fd < 0)
 		return fd;
 	close(fd);
 	return 0;
 }
 
+/* Faults of the file that have nothing to do with that are no reason to leave it active. */
+static int
+find_uuid(const char *name, uint8_t out[16], struct fault *fault)
+{
+	struct volume_config *config;
+	int error;
+
+	if (volume_config_uuid(name, out))
+		return 0;
+	config = malloc(sizeof(*config));
+	if (!config)
+		return fault_errno(fault, -ENOMEM, "out of memory");
+	error = volume_config_read(name, config, fault);
+	if (error == 0)
+		memcpy(out, config->uuid, sizeof(config->uuid));
+	free(config);
+	return error;
+}
+
 int
 standby_main_record(const char *name)
 {
 	struct fault fault = FAULT_NONE;
-	struct volume_config *config;
+	uint8_t uuid[16];
 	int error;
 
 	if (!name) {
 		fprintf(stderr, "iraid-engine: --record-standby needs the volume's name\n");
 		return 2;
 	}
-	config = malloc(sizeof(*config));
-	if (!config)
-		return out_of_memory();
-	error = volume_config_read(name, config, &fault);
+	error = find_uuid(name, uuid, &fault);
 	if (error == 0)
-		error = record_and_lock(config, name, &fault);
-	free(config);
+		error = record_and_lock(uuid, name, &fault);
 	if (error == 0)
 		return EXIT_SUCCESS;
 	say_fault(&fault);

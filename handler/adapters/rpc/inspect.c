@@ -318,6 +318,7 @@ rpc_discover(struct rpc_context *context, json_object *params, struct fault *fau
 	if (member_address_parse(whole, &address, fault) != 0) {
 		fault_set(fault, FAULT_INVALID, "write HOST, HOST:PORT or [IPV6]:PORT",
 			  "portal \"%s\": %s", portal, fault->message);
+		explicit_bzero(&credentials, sizeof(credentials));
 		return NULL;
 	}
 	looking.asked = address.portal;

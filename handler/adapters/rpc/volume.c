@@ -227,9 +227,11 @@ rpc_volume_stop(struct rpc_context *context, json_object *params, struct fault *
 	if (!rpc_take_name(params, name, fault))
 		return NULL;
 	code = volume_stop(context->host, name, fault);
-	/* Stopping what is not there must not look as if it had worked. */
-	if (code == 0)
-		code = volume_config_read(name, &config, fault);
+	/* Stopping what is not there must not look as if it had worked.  What is wrong in its file
+	 * does not matter.
+	 */
+	if (code == 0 && volume_config_read(name, &config, fault) == -ENOENT)
+		code = -ENOENT;
 	if (code != 0) {
 		rpc_fail_volume(fault, code, name);
 		if (code == -EBUSY)

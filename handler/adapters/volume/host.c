@@ -564,8 +564,11 @@ static int
 begin_again(struct hosted *hosted, const struct volume_start_options *options, struct fault *fault)
 {
 	struct volume_config config;
-	int state, error = volume_config_read(hosted->name, &config, fault);
+	int state, error;
 
+	if (options->standby) /* that changes nothing of what runs, nor does a fault in its file */
+		return 0;
+	error = volume_config_read(hosted->name, &config, fault);
 	if (error != 0)
 		return error;
 	if (memcmp(config.uuid, hosted->uuid, sizeof(config.uuid)) != 0)
@@ -583,7 +586,7 @@ begin_again(struct hosted *hosted, const struct volume_start_options *options, s
 			hosted->want_restart = true;
 			volume_thread_wake(hosted);
 		}
-	} else if (!hosted->want_restart && !options->standby &&
+	} else if (!hosted->want_restart &&
 		   (state == VOLUME_FAILED ||
 		    (state == VOLUME_ASSEMBLING && (options->force || options->take_over)))) {
 		hosted->config = config;
