@@ -390,11 +390,22 @@ note_late(struct sim *sim, const struct sim_request *request)
 	sim->late.last_row = sim_sector_row(sim, request->sector + request->count - 1);
 }
 
+/* What the log has acknowledged of its row can't be written, for a member refuses it that can't be
+ * spared: that is tried each second, and others wait for the row.
+ */
+static bool
+waits_for_refused(const struct sim *sim, const struct sim_request *request, uint64_t lived_ms)
+{
+	return sim->engine_options.log == LOG_MODE_ALWAYS && sim_is_write(request) &&
+	       request->saw_refusal && lived_ms + 1 >= request_time_ms(sim);
+}
+
 static bool
 is_late_fairly(struct sim *sim, const struct sim_request *request, uint64_t lived_ms)
 {
 	if (request->submit_us <= sim->excess_until_us || taking_takes_long(sim) ||
-	    silence_takes_long(sim, lived_ms) || is_held_up(sim, request, lived_ms)) {
+	    silence_takes_long(sim, lived_ms) || is_held_up(sim, request, lived_ms) ||
+	    waits_for_refused(sim, request, lived_ms)) {
 		note_late(sim, request);
 		return true;
 	}
