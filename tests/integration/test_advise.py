@@ -19,6 +19,8 @@ import pytest
 from iraid_dev.stack.farm import TargetFarm
 from iraid_dev.stack.private_gateway import Gateway, Ran, RpcError, Served, call, wait_until
 
+pytestmark = pytest.mark.once
+
 TUNING = {"segment", "data-in", "r2t", "immediate", "max-burst", "first-burst", "depth", "data-digest"}
 QUICK = ("--seconds", "0.4")
 BOUND_SECONDS = 30.0

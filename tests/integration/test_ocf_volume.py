@@ -18,6 +18,8 @@ from iraid_dev.places import ROOT
 from iraid_dev.stack.farm import TargetFarm
 from iraid_dev.stack.private_gateway import COMMAND_SECONDS_MAX, Gateway, build_folder, wait_until
 
+pytestmark = pytest.mark.once  # a shell's script: what it asks of the handler test_roles.py does, too
+
 AGENT = ROOT / "packaging/ocf/volume"
 SUCCESS, GENERIC, ARGS, INSTALLED, CONFIGURED, NOT_RUNNING, PROMOTED, FAILED_PROMOTED = 0, 1, 2, 5, 6, 7, 8, 9
 NEVER = "-INFINITY"
