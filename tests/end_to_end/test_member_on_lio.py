@@ -128,6 +128,24 @@ def test_a_reservation_that_an_earlier_release_left_is_taken(member, start, isid
         assert status == 0x18
 
 
+@pytest.mark.timeout(120)
+def test_a_lun_that_was_unmapped_under_its_session_is_opened_anew(member, start) -> None:
+    """With the mapping LIO forgets reservation and key, and the session lives on."""
+    import rtslib_fb as rtslib
+
+    probe = start(member, "key=aa11", "deadline_ms=10000")
+    assert "reservation=1" in probe.open()
+    group = next(rtslib.Target(rtslib.FabricModule("iscsi"), member.split("/")[1], mode="lookup").tpgs)
+    lun = next(group.luns)
+    storage = lun.storage_object
+    lun.delete()
+    rtslib.LUN(group, 0, storage_object=storage)
+    closed = probe.line()
+    assert closed.startswith("closed ECONNRESET") and "its reservation is gone" in closed, closed
+    assert probe.open().endswith("taken=1 predecessor=0")
+    assert probe.ask("write 0 4096 1") == "write 0 4096 0"
+
+
 @pytest.fixture
 def gateways(tmp_path: Path) -> Iterator[tuple[Gateway, Gateway]]:
     with tempfile.TemporaryDirectory(prefix="iraid-") as sockets:

@@ -17,7 +17,8 @@ WANTED = {
     "read": lambda command: command.is_read,
     "write": lambda command: command.is_write,
     "flush": lambda command: command.is_sync,
-    "keep-alive": lambda command: command.opcode == 0,
+    # TEST UNIT READY, or READ RESERVATION where there is one
+    "keep-alive": lambda command: command.opcode == 0 or (command.opcode == 0x5E and command.cdb[1] & 0x1F == 1),
 }  # fmt: skip
 IOS = {"read": "read 0 4096 1", "write": "write 0 4096 1", "flush": "flush"}
 

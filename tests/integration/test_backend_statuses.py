@@ -368,19 +368,25 @@ def test_a_key_that_lio_could_not_write_to_its_file_is_in_force(start, in_force)
 
 
 def test_an_idle_session_says_that_its_reservation_was_taken(start) -> None:
-    """The keep-alive meets a conflict, and so does what gives our key back: the first is the reason."""
-    taken = False
-    reservations = fake.Reservations()
-
-    def rule(command: fake.Command) -> fake.Reply | None:
-        return fake.RESERVED if taken and command.opcode != 0x5E else reservations(command)
-
     with FakeTarget() as target:
-        target.rules.append(rule)
+        reservations = fake.Reservations()
+        target.rules.append(reservations)
         probe = start(target.member, "key=1")
         assert "reservation=1" in probe.open()
-        taken = True
+        reservations.holder = (0xAA11).to_bytes(8, "big")
         assert re.match(r"closed EACCES .*another gateway took the reservation", probe.line())
+
+
+def test_an_idle_session_says_that_its_reservation_is_gone(start) -> None:
+    """Its LUN was unmapped and mapped again (LIO): no unit attention says so."""
+    with FakeTarget() as target:
+        reservations = fake.Reservations()
+        target.rules.append(reservations)
+        probe = start(target.member, "key=1")
+        assert "reservation=1" in probe.open()
+        reservations.holder, reservations.own = bytes(8), bytes(8)
+        assert re.match(r"closed ECONNRESET .*its reservation is gone", probe.line())
+        assert "reservation=1" in probe.open()
 
 
 def test_a_lost_command_is_found_while_others_are_answered(start) -> None:

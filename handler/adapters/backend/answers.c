@@ -146,6 +146,26 @@ absorb_confirmation(struct iscsi_member *member)
 		   "failure");
 }
 
+/* The keep-alive asks whose the device is: a LUN that is unmapped and mapped again under a session has
+ * forgotten it (LIO), and says so by nothing.
+ */
+static enum session_outcome
+absorb_keep_alive(struct iscsi_member *member)
+{
+	struct scsi_reservation held;
+
+	if (!member->facts.reserved)
+		return OUTCOME_GOOD;
+	if (!scsi_parse_reservation(&member->request, &held))
+		return bad(member, -EINVAL, "the answer to READ RESERVATION is invalid");
+	if (held.key == member->options.reservation_key)
+		return OUTCOME_GOOD;
+	if (held.key != 0)
+		return bad(member, -EACCES, "another gateway took the reservation");
+	return bad(member, -ECONNRESET,
+		   "its reservation is gone: the device was reset, or the LUN unmapped meanwhile");
+}
+
 static void
 tell_other_key(struct iscsi_member *member, uint64_t key)
 {
@@ -326,6 +346,8 @@ absorb_answer(struct iscsi_member *member)
 		return absorb_holder(member);
 	case SESSION_CONFIRM:
 		return absorb_confirmation(member);
+	case SESSION_OPEN:
+		return absorb_keep_alive(member);
 	case SESSION_NEXUS:
 		return absorb_nexus(member);
 	case SESSION_KEYS:

@@ -352,7 +352,13 @@ enter_command(struct iscsi_member *member, enum session_state state)
 	case SESSION_UNREGISTER:
 		reserve_out(member, SCSI_PERSISTENT_RESERVE_REGISTER, key, 0);
 		break;
-	default: /* SETTLE, and the keep-alive */
+	case SESSION_OPEN: /* the keep-alive */
+		if (member->facts.reserved)
+			scsi_read_reservation(request);
+		else
+			scsi_test_unit_ready(request);
+		break;
+	default: /* SETTLE */
 		scsi_test_unit_ready(request);
 		break;
 	}
