@@ -615,3 +615,11 @@ def test_secrets_are_in_no_log_and_no_answer(gateway, make_farm, tmp_path):
     assert secret not in gateway.logs()
     assert secret not in json.dumps(status)
     assert secret not in json.dumps(gateway.configuration("v0"))
+
+
+def test_a_fault_in_its_file_is_no_failure_of_a_stop(gateway: Gateway, make_farm: Callable[..., TargetFarm]) -> None:
+    gateway.create("v0", make_farm(3).members(), 5, "64K")
+    gateway.must("wait", "v0")
+    file = gateway.config / "volumes" / "v0.conf"
+    file.write_text(file.read_text() + "hegde = 1\n")
+    gateway.must("stop", "v0")
