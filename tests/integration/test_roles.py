@@ -18,7 +18,7 @@ from fake_target import FakeTarget, Reply, Reservations
 from iraid.control.client import Client
 from iraid_dev.stack.farm import TargetFarm
 from iraid_dev.stack.private_gateway import Gateway, Ran, Served, wait_until
-from iraid_dev.stack.reader import VolumeReader
+from iraid_dev.stack.reader import NotAMember, VolumeReader
 from iraid_dev.stack.shadow import read_all
 
 MIB = 1 << 20
@@ -45,6 +45,16 @@ class Node:
             self.served = self.gateway.serve("v0")
         self.served.status()
         return self.served
+
+    def without_users(self) -> Gateway:
+        """Its volumes are another process's from now on, which nobody uses them in."""
+        if self.served is not None:
+            self.served.stop()
+        self.served = self.handle = None
+        with self.monkeypatch.context() as here:
+            here.setenv("IRAID_MACHINE_ID", str(self.machine))
+            self.gateway.start()
+        return self.gateway
 
     def iraid(self, *words: str) -> Ran:
         assert self.served is not None
@@ -186,6 +196,38 @@ def test_bad_input_and_wrong_turns_are_told_with_a_remedy(nodes: tuple[Node, Nod
     after = reader.superblocks()
     assert [(s.epoch, s.owner) for s in after.values()] == [(s.epoch, s.owner) for s in before.values()]
     first.disk().pwrite(LATE, 0, nbd.CMD_FLAG_FUA)
+
+
+def owners(reader: VolumeReader) -> dict[int, str]:
+    return {role: superblock.owner for role, superblock in reader.superblocks().items()}
+
+
+def test_who_has_not_got_the_volume_wipes_nothing(nodes: tuple[Node, Node], reader: VolumeReader) -> None:
+    first, second = nodes
+    before = owners(reader)
+    other = second.without_users()
+    for _ in range(2):  # on standby, then stopped
+        refused = other.iraid("delete", "v0", "--yes")
+        assert refused.status == 1, refused
+        for word in ('"v0"', "another gateway", before[0], "--no-wipe", "iraid activate --take-over"):
+            assert word in refused.err, refused
+        assert owners(reader) == before
+        other.must("stop", "v0")
+    other.must("delete", "v0", "--yes", "--no-wipe")
+    assert owners(reader) == before
+    first.disk().pwrite(LATE, 0, nbd.CMD_FLAG_FUA)
+
+
+def test_a_volume_that_nobody_has_is_deleted_from_standby(nodes: tuple[Node, Node], reader: VolumeReader) -> None:
+    first, second = nodes
+    first.must("standby", "v0")
+    other = second.without_users()
+    assert other.status("v0")["role"] == "standby"
+    other.must("delete", "v0", "--yes")
+    for member in reader.by_role.values():
+        with pytest.raises(NotAMember, match="no magic, copy B: no magic"):
+            member.superblock()
+    first.without_users().must("delete", "v0", "--yes")
 
 
 class Writer(threading.Thread):

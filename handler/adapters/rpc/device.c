@@ -273,24 +273,36 @@ another_device(const struct member_work *device, const uint8_t expected[16], str
 }
 
 bool
+rpc_device_reach(struct member_work *device, const uint8_t volume_uuid[16],
+		 const struct iscsi_credentials *credentials, struct fault *fault)
+{
+	return open_left(device, volume_uuid, credentials, fault) &&
+	       read_superblock(device->session, &device->device, &device->copies, fault);
+}
+
+bool
+rpc_device_wipe_reached(struct member_work *device, const uint8_t volume_uuid[16],
+			const uint8_t *member_uuid, struct fault *fault)
+{
+	/* The LUN may have been given to another since, and another of the volume's may have come
+	 * to its address.
+	 */
+	if (!belongs_to(&device->copies, volume_uuid))
+		return true;
+	if (member_uuid && memcmp(rpc_device_uuid(device), member_uuid, 16) != 0)
+		return another_device(device, member_uuid, fault);
+	rpc_device_reclaim(device, volume_uuid);
+	return member_wipe(device->session, fault);
+}
+
+bool
 rpc_device_wipe(struct member_work *device, const uint8_t volume_uuid[16],
 		const uint8_t *member_uuid, const struct iscsi_credentials *credentials,
 		struct fault *fault)
 {
-	bool good = open_left(device, volume_uuid, credentials, fault) &&
-		    read_superblock(device->session, &device->device, &device->copies, fault);
+	bool good = rpc_device_reach(device, volume_uuid, credentials, fault) &&
+		    rpc_device_wipe_reached(device, volume_uuid, member_uuid, fault);
 
-	/* The LUN may have been given to another since, and another of the volume's may have come
-	 * to its address.
-	 */
-	if (good && belongs_to(&device->copies, volume_uuid)) {
-		if (member_uuid && memcmp(rpc_device_uuid(device), member_uuid, 16) != 0) {
-			good = another_device(device, member_uuid, fault);
-		} else {
-			rpc_device_reclaim(device, volume_uuid);
-			good = member_wipe(device->session, fault);
-		}
-	}
 	rpc_device_close(device);
 	return good;
 }

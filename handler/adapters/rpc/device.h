@@ -51,6 +51,14 @@ bool rpc_device_wipe(struct member_work *device, const uint8_t volume_uuid[16],
 		     const uint8_t *member_uuid, const struct iscsi_credentials *credentials,
 		     struct fault *fault);
 
+/* The two halves of it: log in and read what stands there; wipe it.  The session is the caller's to
+ * close.
+ */
+bool rpc_device_reach(struct member_work *device, const uint8_t volume_uuid[16],
+		      const struct iscsi_credentials *credentials, struct fault *fault);
+bool rpc_device_wipe_reached(struct member_work *device, const uint8_t volume_uuid[16],
+			     const uint8_t *member_uuid, struct fault *fault);
+
 /* How the volume logs in to its devices. */
 bool rpc_volume_credentials(const struct volume_config *config, struct iscsi_credentials *out,
 			    struct fault *fault);

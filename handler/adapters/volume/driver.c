@@ -425,6 +425,16 @@ volume_engine_adjust(struct hosted *hosted, struct fault *fault)
 	return error;
 }
 
+bool
+volume_owner_is(const char *owner, uint64_t gateway)
+{
+	const char *mark = strrchr(owner, '#');
+	char own[10];
+
+	snprintf(own, sizeof(own), "#%08x", (unsigned int)gateway);
+	return mark != NULL && strcmp(mark, own) == 0;
+}
+
 static int
 name_owner(const struct hosted *hosted, struct engine_options *options)
 {

@@ -151,6 +151,9 @@ int volume_wait(struct volume_host *host, const char *name, uint32_t timeout_ms)
  */
 int volume_stop(struct volume_host *host, const char *name, struct fault *fault);
 
+/* Does a superblock's owner name the gateway with this gateway_id(), whatever process of it? */
+bool volume_owner_is(const char *owner, uint64_t gateway);
+
 /* --- the lock of a volume on this machine --- */
 
 /* Lock run_dir()/UUID.lock.  Returns a descriptor to close; -EBUSY: the fault names the holder. */
