@@ -189,11 +189,10 @@ on_managed(void *owner, uint8_t response)
 }
 
 void
-set_up(struct iscsi_negotiated agreed)
+set_up_on(const int sockets[2], struct iscsi_negotiated agreed)
 {
-	int sockets[2], bytes = 1 << 20;
+	int bytes = 1 << 20;
 
-	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, sockets), 0);
 	fcntl(sockets[0], F_SETFL, O_NONBLOCK);
 	setsockopt(sockets[1], SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
 	memset(&rig, 0, sizeof(rig));
@@ -211,6 +210,15 @@ set_up(struct iscsi_negotiated agreed)
 	for (uint32_t i = 0; i < DATA_MAX; i++)
 		memory[i] = (uint8_t)(i * 7 + (i >> 8));
 	memset(seen, 0, sizeof(seen));
+}
+
+void
+set_up(struct iscsi_negotiated agreed)
+{
+	int sockets[2];
+
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, sockets), 0);
+	set_up_on(sockets, agreed);
 }
 
 void

@@ -62,6 +62,8 @@ void peer_ping(uint32_t target_tag);
 
 void on_managed(void *owner, uint8_t response);
 void set_up(struct iscsi_negotiated agreed);
+/* On sockets of the caller's: the connection's, the target's. */
+void set_up_on(const int sockets[2], struct iscsi_negotiated agreed);
 void tear_down(void);
 /* In four entries of odd lengths. */
 void submit(struct job *job, bool write, uint32_t length);

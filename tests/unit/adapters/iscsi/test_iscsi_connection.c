@@ -3,7 +3,9 @@
  */
 #include "iscsi_peer.h"
 
+#include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -395,6 +397,61 @@ test_messages_that_end_a_session_end_it_and_others_do_not(void **state)
 	message(0x26, 0, true); /* of a logout that was not asked for */
 }
 
+/* --- the end --- */
+
+/* A connection over TCP, which a socketpair can't stand for here. */
+static void
+set_up_tcp(void)
+{
+	const int listener = socket(AF_INET, SOCK_STREAM, 0);
+	struct sockaddr_in address = { .sin_family = AF_INET };
+	socklen_t size = sizeof(address);
+	int sockets[2];
+
+	address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	assert_int_equal(bind(listener, (struct sockaddr *)&address, sizeof(address)), 0);
+	assert_int_equal(listen(listener, 1), 0);
+	assert_int_equal(getsockname(listener, (struct sockaddr *)&address, &size), 0);
+	sockets[0] = socket(AF_INET, SOCK_STREAM, 0);
+	assert_int_equal(connect(sockets[0], (struct sockaddr *)&address, sizeof(address)), 0);
+	sockets[1] = accept(listener, NULL, NULL);
+	assert_true(sockets[1] >= 0);
+	close(listener);
+	set_up_on(sockets, plain);
+}
+
+/* What the target reads last: 0, or the errno that ends it. */
+static int
+last_read(void)
+{
+	char bytes[4096];
+	ssize_t got;
+
+	do
+		got = read(rig.peer, bytes, sizeof(bytes));
+	while (got > 0);
+	return got == 0 ? 0 : errno;
+}
+
+/* Else the kernel would go on sending it, perhaps behind the reset that fences it off. */
+static void
+test_a_command_that_was_not_answered_does_not_outlive_its_connection(void **state)
+{
+	static struct job job;
+
+	set_up_tcp();
+	iscsi_connection_destroy(rig.connection);
+	assert_int_equal(last_read(), 0);
+	close(rig.peer);
+	set_up_tcp();
+	submit(&job, true, 65536);
+	assert_int_equal(iscsi_connection_flush(rig.connection), 0);
+	iscsi_connection_destroy(rig.connection);
+	assert_int_equal(job.scsi.status, SCSI_STATUS_CANCELLED);
+	assert_int_equal(last_read(), ECONNRESET);
+	close(rig.peer);
+}
+
 int
 main(void)
 {
@@ -413,6 +470,8 @@ main(void)
 		cmocka_unit_test(test_an_answer_that_comes_twice_ends_the_connection),
 		cmocka_unit_test(test_status_numbers_are_acknowledged),
 		cmocka_unit_test(test_messages_that_end_a_session_end_it_and_others_do_not),
+		cmocka_unit_test(
+			test_a_command_that_was_not_answered_does_not_outlive_its_connection),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
