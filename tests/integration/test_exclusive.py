@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import random
 import shutil
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import nbd
 import pytest
+from fake_target import FakeTarget
 
 from iraid_dev.stack.farm import TargetFarm
 from iraid_dev.stack.private_gateway import Gateway, RpcError, call, wait_until
@@ -76,6 +78,20 @@ def test_what_nbdkit_uses_is_refused_to_iraid_engine(gateway: Gateway, reader: V
         assert holder in second.process.said()
         handle.pwrite(bytes(512), 0)
     gateway.must("start", "v0")
+
+
+def test_a_delete_that_is_refused_logs_in_nowhere(gateway: Gateway) -> None:
+    """A log-in as the volume's, which it has to be where it stopped without giving back, ends the volume's session."""
+    with contextlib.ExitStack() as stack:
+        targets = [stack.enter_context(FakeTarget(size_bytes=32 * MIB)) for _ in range(2)]
+        gateway.create("v0", [target.member for target in targets], 1, "64K")
+        gateway.must("stop", "v0")
+        with gateway.serve("v0") as volume:
+            volume.connect().pread(512, 0)
+            before = [list(target.isids) for target in targets]
+            ran = gateway.iraid("delete", "v0", "--yes")
+            assert ran.status == 1 and f"in use by nbdkit pid {volume.process.pid}" in ran.err, ran
+            assert [target.isids for target in targets] == before
 
 
 def test_another_gateway_is_refused_and_disturbs_nothing(

@@ -1,8 +1,12 @@
 /* rpc/delete.c - volume.delete: it is stopped, its superblocks are wiped, its file goes.
  *
  * On a gateway of a pair that has not got the volume its members are the other gateway's, and where
- * a target knows no reservations nothing else would keep them from being wiped: so what stands on
- * them is read before anything is done.
+ * a target knows no reservations nothing else would keep them from being wiped.  So what stands on
+ * them is read before anything is done, and once more just before each is wiped: a look at members
+ * that do not answer takes minutes, in which the other gateway may be given the volume.
+ *
+ * A log-in may end the session of whoever works with the member here.  So it comes when the volume's
+ * lock is held, or when the volume is on standby here, as one who follows nobody.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -23,12 +27,23 @@ struct deletion {
 	struct iscsi_credentials credentials;
 	json_object *warnings;
 	bool wipe;
-	bool looked; /* devices and faults are those of config */
+	bool standby;	     /* on this gateway, until it is stopped */
+	int lock;	     /* the volume's on this machine; -1: not held */
+	bool looked;	     /* what follows is known */
+	uint64_t epoch_seen; /* of the newest superblock; 0: none */
 	struct member_work devices[SLOTS_MAX];
-	struct fault faults[SLOTS_MAX]; /* of a device without a session */
+	bool answered[SLOTS_MAX];
+	struct fault faults[SLOTS_MAX]; /* of a device that did not answer */
 };
 
 /* --- its members --- */
+
+static bool
+is_of_volume(const struct deletion *deletion, const struct member_work *device)
+{
+	return device->copies.chosen == SUPERBLOCK_OK &&
+	       memcmp(device->copies.superblock.volume_uuid, deletion->config.uuid, 16) == 0;
+}
 
 /* Of those that answer; NULL: none of them is a member any more.  A clean one was written last. */
 static const struct superblock *
@@ -37,11 +52,9 @@ newest_superblock(const struct deletion *deletion)
 	const struct superblock *newest = NULL;
 
 	for (int i = 0; i < deletion->config.device_count; i++) {
-		const struct member_work *device = &deletion->devices[i];
-		const struct superblock *superblock = &device->copies.superblock;
+		const struct superblock *superblock = &deletion->devices[i].copies.superblock;
 
-		if (!device->session || device->copies.chosen != SUPERBLOCK_OK ||
-		    memcmp(superblock->volume_uuid, deletion->config.uuid, 16) != 0)
+		if (!deletion->answered[i] || !is_of_volume(deletion, &deletion->devices[i]))
 			continue;
 		if (!newest || superblock->epoch > newest->epoch ||
 		    (superblock->epoch == newest->epoch && superblock->clean))
@@ -50,63 +63,91 @@ newest_superblock(const struct deletion *deletion)
 	return newest;
 }
 
-/* Does no other gateway work with them, as far as they say? */
+/* Does another gateway work with the members that have this superblock? */
 static bool
-are_nobodys(const struct deletion *deletion, struct fault *fault)
+is_anothers(const struct deletion *deletion, const struct superblock *superblock,
+	    struct fault *fault)
 {
-	const struct superblock *newest = newest_superblock(deletion);
 	uint64_t gateway;
 	int error = gateway_id(&gateway);
 
-	if (error != 0)
-		return rpc_fail_volume(fault, error, deletion->config.name);
-	if (!newest || newest->clean || newest->owner[0] == '\0' ||
-	    volume_owner_is(newest->owner, gateway))
+	if (error != 0) {
+		rpc_fail_volume(fault, error, deletion->config.name);
 		return true;
-	return fault_set(
+	}
+	if (superblock->clean || superblock->owner[0] == '\0' ||
+	    volume_owner_is(superblock->owner, gateway))
+		return false;
+	fault_set(
 		fault, FAULT_IN_USE,
-		"delete it there, and here with --no-wipe; if that gateway has gone for good, "
-		"take the volume over first: iraid activate --take-over",
+		"delete it there, and here with --no-wipe; if that gateway has gone for good, take "
+		"the volume over first: iraid activate --take-over",
 		"volume \"%s\" is another gateway's: its members say that %s has it",
-		deletion->config.name, newest->owner);
+		deletion->config.name, superblock->owner);
+	return true;
+}
+
+static bool
+reach(struct deletion *deletion, int index, struct fault *fault)
+{
+	struct member_work *device = &deletion->devices[index];
+
+	device->address = deletion->config.devices[index];
+	member_address_format(&device->address.address, device->label);
+	return rpc_device_reach(device, deletion->standby ? NULL : deletion->config.uuid,
+				&deletion->credentials, fault);
 }
 
 /* Log in to each and read what stands there. */
 static bool
 look_at_members(struct deletion *deletion, struct fault *fault)
 {
+	const struct superblock *newest;
+
 	if (!rpc_volume_credentials(&deletion->config, &deletion->credentials, fault)) {
 		snprintf(fault->remedy, sizeof(fault->remedy),
 			 "correct it, or delete with --no-wipe");
 		return false;
 	}
-	deletion->looked = true;
 	for (int i = 0; i < deletion->config.device_count; i++) {
-		struct member_work *device = &deletion->devices[i];
-
-		device->address = deletion->config.devices[i];
-		member_address_format(&device->address.address, device->label);
-		if (!rpc_device_reach(device, deletion->config.uuid, &deletion->credentials,
-				      &deletion->faults[i]))
-			rpc_device_close(device);
+		deletion->answered[i] = reach(deletion, i, &deletion->faults[i]);
+		rpc_device_close(&deletion->devices[i]);
 	}
-	return are_nobodys(deletion, fault);
+	newest = newest_superblock(deletion);
+	deletion->epoch_seen = newest ? newest->epoch : 0;
+	deletion->looked = true;
+	return !newest || !is_anothers(deletion, newest, fault);
+}
+
+static bool
+wipe_member(struct deletion *deletion, int index, struct fault *fault)
+{
+	struct member_work *device = &deletion->devices[index];
+	bool wiped = reach(deletion, index, fault);
+
+	if (wiped && is_of_volume(deletion, device) &&
+	    device->copies.superblock.epoch > deletion->epoch_seen)
+		wiped = fault_set(fault, FAULT_IN_USE, "",
+				  "the volume was started meanwhile: %s has it",
+				  device->copies.superblock.owner);
+	wiped = wiped && rpc_device_wipe_reached(device, deletion->config.uuid, NULL, fault);
+	rpc_device_close(device);
+	return wiped;
 }
 
 static void
 wipe_members(struct deletion *deletion)
 {
 	for (int i = 0; i < deletion->config.device_count; i++) {
-		struct member_work *device = &deletion->devices[i];
 		struct fault *fault = &deletion->faults[i];
 
-		if (device->session &&
-		    rpc_device_wipe_reached(device, deletion->config.uuid, NULL, fault))
+		/* Who did not answer is not waited for again. */
+		if (deletion->answered[i] && wipe_member(deletion, i, fault))
 			continue;
 		rpc_warn(deletion->warnings, "the superblock of %s was not wiped: %s",
-			 device->label, fault->message);
+			 deletion->devices[i].label, fault->message);
 		log_line(LOG_WARNING, "volume %s: the superblock of %s was not wiped: %s",
-			 deletion->config.name, device->label, fault->message);
+			 deletion->config.name, deletion->devices[i].label, fault->message);
 	}
 }
 
@@ -148,52 +189,61 @@ has_copy(const struct deletion *deletion, struct fault *fault)
 	return true;
 }
 
+/* Nor may another process of this machine have it, nor start it while it is wiped. */
+static bool
+take_lock(struct deletion *deletion, struct fault *fault)
+{
+	if (deletion->lock < 0)
+		deletion->lock = volume_lock(deletion->config.uuid, deletion->config.name,
+					     volume_host_program(deletion->context->host), fault);
+	return deletion->lock >= 0 || rpc_fail_volume(fault, deletion->lock, deletion->config.name);
+}
+
 /* What is wiped is what the file says.  It must be this volume's own file, not another's that came
- * over it while the volume runs, nor a copy; and the members this gateway's, which is asked of them
- * before it stops unless it works with them here.
+ * over it while the volume runs, nor a copy; and no other gateway may have the members, which is
+ * asked of them before it stops unless it works with them here.
  */
 static bool
-may_delete(struct deletion *deletion, struct fault *fault)
+may_delete(struct deletion *deletion, const struct volume_view *view, struct fault *fault)
+{
+	if (view->running && is_anothers_file(deletion, &view->config, fault))
+		return false;
+	if (!deletion->wipe)
+		return true;
+	if (has_copy(deletion, fault))
+		return false;
+	deletion->standby = view->running && view->status.state == VOLUME_STANDBY;
+	if (deletion->standby)
+		return look_at_members(deletion, fault);
+	return view->running || (take_lock(deletion, fault) && look_at_members(deletion, fault));
+}
+
+static bool
+check(struct deletion *deletion, struct fault *fault)
 {
 	struct volume_view *view = malloc(sizeof(*view));
 	int code = view ? volume_view(deletion->context->host, deletion->config.name, view, fault)
 			: -ENOMEM;
-	bool may;
+	bool good = code == 0 ? may_delete(deletion, view, fault)
+			      : rpc_fail_volume(fault, code, deletion->config.name);
 
-	if (code != 0)
-		may = rpc_fail_volume(fault, code, deletion->config.name);
-	else if (view->running && is_anothers_file(deletion, &view->config, fault))
-		may = false;
-	else if (!deletion->wipe)
-		may = true;
-	else if (has_copy(deletion, fault))
-		may = false;
-	else
-		may = (view->running && view->status.state != VOLUME_STANDBY) ||
-		      look_at_members(deletion, fault);
 	free(view);
-	return may;
+	return good;
 }
 
-/* Its lock, which is the caller's to close; < 0: with the fault. */
-static int
-stop_and_lock(const struct deletion *deletion, struct fault *fault)
+static bool
+stop(struct deletion *deletion, struct fault *fault)
 {
-	struct volume_host *host = deletion->context->host;
-	const char *name = deletion->config.name;
-	int code = volume_stop(host, name, fault), lock;
+	int code = volume_stop(deletion->context->host, deletion->config.name, fault);
 
 	if (code != 0) {
-		rpc_fail_volume(fault, code, name);
+		rpc_fail_volume(fault, code, deletion->config.name);
 		if (code == -EBUSY)
 			fault->code = FAULT_BUSY; /* its own users, not somebody else's */
-		return -1;
+		return false;
 	}
-	/* Nor may another process have it, nor start it while it is wiped. */
-	lock = volume_lock(deletion->config.uuid, name, volume_host_program(host), fault);
-	if (lock < 0)
-		rpc_fail_volume(fault, lock, name);
-	return lock;
+	deletion->standby = false;
+	return true;
 }
 
 static bool
@@ -214,28 +264,22 @@ forget_volume(struct deletion *deletion, struct fault *fault)
 static bool
 delete_volume(struct deletion *deletion, struct fault *fault)
 {
-	bool deleted;
-	int lock;
-
-	if (!may_delete(deletion, fault))
+	if (!check(deletion, fault) || !stop(deletion, fault) || !take_lock(deletion, fault))
 		return false;
-	lock = stop_and_lock(deletion, fault);
-	if (lock < 0)
+	if (deletion->wipe && !deletion->looked && !look_at_members(deletion, fault))
 		return false;
-	deleted = (!deletion->wipe || deletion->looked || look_at_members(deletion, fault)) &&
-		  forget_volume(deletion, fault);
-	close(lock);
-	if (deleted)
-		volume_note(deletion->context->host, LOG_NOTICE, "deleted", deletion->config.name,
-			    "", "deleted");
-	return deleted;
+	if (!forget_volume(deletion, fault))
+		return false;
+	volume_note(deletion->context->host, LOG_NOTICE, "deleted", deletion->config.name, "",
+		    "deleted");
+	return true;
 }
 
 static void
 end_deletion(struct deletion *deletion)
 {
-	for (int i = 0; i < SLOTS_MAX; i++)
-		rpc_device_close(&deletion->devices[i]);
+	if (deletion->lock >= 0)
+		close(deletion->lock);
 	explicit_bzero(&deletion->credentials, sizeof(deletion->credentials));
 	json_object_put(deletion->warnings);
 	free(deletion);
@@ -256,6 +300,7 @@ rpc_volume_delete(struct rpc_context *context, json_object *params, struct fault
 	deletion->context = context;
 	deletion->warnings = json_object_new_array();
 	deletion->wipe = true;
+	deletion->lock = -1;
 	if (rpc_take_name(params, name, fault) &&
 	    rpc_take_bool(params, "wipe", &deletion->wipe, fault) &&
 	    rpc_begin_change(context, fault)) {

@@ -273,10 +273,10 @@ another_device(const struct member_work *device, const uint8_t expected[16], str
 }
 
 bool
-rpc_device_reach(struct member_work *device, const uint8_t volume_uuid[16],
+rpc_device_reach(struct member_work *device, const uint8_t *left_by,
 		 const struct iscsi_credentials *credentials, struct fault *fault)
 {
-	return open_left(device, volume_uuid, credentials, fault) &&
+	return open_left(device, left_by, credentials, fault) &&
 	       read_superblock(device->session, &device->device, &device->copies, fault);
 }
 

@@ -51,10 +51,10 @@ bool rpc_device_wipe(struct member_work *device, const uint8_t volume_uuid[16],
 		     const uint8_t *member_uuid, const struct iscsi_credentials *credentials,
 		     struct fault *fault);
 
-/* The two halves of it: log in and read what stands there; wipe it.  The session is the caller's to
- * close.
+/* The two halves of it: log in and read what stands there; wipe it.  left_by: as for
+ * rpc_device_open().  The session is the caller's to close.
  */
-bool rpc_device_reach(struct member_work *device, const uint8_t volume_uuid[16],
+bool rpc_device_reach(struct member_work *device, const uint8_t *left_by,
 		      const struct iscsi_credentials *credentials, struct fault *fault);
 bool rpc_device_wipe_reached(struct member_work *device, const uint8_t volume_uuid[16],
 			     const uint8_t *member_uuid, struct fault *fault);
