@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from . import configuration, pair
+from .chap import Credentials
 from .steps import HERE, PEER
 
 
@@ -242,7 +243,7 @@ def exports_at_rest(saved: dict[str, Any], running: Tree) -> dict[str, list[str]
     for iqn, one in sorted(_saved_targets(saved, running).items()):
         for name in set(one.luns.values()) & set(told):
             volume = told[name]["config"].removeprefix(f"{configuration.HANDLER}/")
-            commands[name].append(_export_command(volume, name, iqn, one, pair.number_of(told[name])))
+            commands[name] += _export_commands(volume, name, iqn, one, pair.number_of(told[name]), runs=True)
     return commands
 
 
@@ -265,33 +266,45 @@ def exports_again(saved: dict[str, Any], running: Tree) -> list[str]:
         whole = set(one.portals) <= set(other.portals) and set(one.initiators) <= set(other.initiators)
         for name in one.luns.values():
             if name in volumes and not (whole and name in there and name in other.luns.values()):
-                commands.append(_export_command(volumes[name], name, iqn, one, pairs[name], name in refusing))
+                commands += _export_commands(volumes[name], name, iqn, one, pairs[name], name in refusing)
                 told.add(name)
     return commands + [f"iraid export {volumes[name]} --help" for name in sorted(set(volumes) - there - told)]
 
 
-def _export_command(volume: str, name: str, iqn: str, one: _Saved, number: int, refuses: bool = False) -> str:
-    """name: of the storage object.  number: of this gateway in a pair.  refuses: reservations, though it is in none."""
+def _export_commands(
+    volume: str, name: str, iqn: str, one: _Saved, number: int, refuses: bool = False, runs: bool = False
+) -> list[str]:
+    """For those who have that LUN, and no other initiator of its target; those of one secret by one command.
+
+    name: of the storage object.  number: of this gateway in a pair.  refuses: reservations, though it is in none.
+    runs: initiators there have the secrets that are saved.
+    """
     secret = configuration.is_on(one.group, "authentication")
     numbers = [number for number, storage in one.luns.items() if storage == name]
-    readers = {
-        initiator
-        for initiator, acl in configuration.acls_of(one.group).items()
-        for number in numbers
-        if configuration.mapped_lun(acl, number).get("write_protect")
-    }
-    words = [
-        "iraid export",
-        volume,
-        f"--iqn {iqn}",
-        *(f"--portal {portal}" for portal in one.portals),
-        *(f"--acl{'-read-only' if initiator in readers else ''} {initiator}" for initiator in one.initiators),
-        *(["--demo-mode"] if configuration.is_on(one.group, "generate_node_acls") else []),
-        *([f"--pair {number}"] if number else []),
-        *(["--no-reservations"] if refuses else []),
-        "--chap-file FILE" if secret else "--no-chap",
+    who: dict[Credentials | None, list[str]] = {}
+    for initiator, acl in sorted(configuration.acls_of(one.group).items()):
+        entries = [entry for entry in (configuration.mapped_lun(acl, number) for number in numbers) if entry]
+        if entries:
+            only_reads = any(entry.get("write_protect") for entry in entries)
+            proof = None if runs else configuration.credentials_of(acl)
+            who.setdefault(proof, []).append(f"--acl{'-read-only' if only_reads else ''} {initiator}")
+    chap = (["--chap-file FILE"] if not runs else []) if secret else ["--no-chap"]
+    return [
+        " ".join(
+            (
+                "iraid export",
+                volume,
+                f"--iqn {iqn}",
+                *(f"--portal {portal}" for portal in one.portals),
+                *acls,
+                *(["--demo-mode"] if configuration.is_on(one.group, "generate_node_acls") else []),
+                *([f"--pair {number}"] if number else []),
+                *(["--no-reservations"] if refuses else []),
+                *chap,
+            )
+        )
+        for acls in list(who.values()) or [[]]
     ]
-    return " ".join(words)
 
 
 def _bracketed(address: str) -> str:

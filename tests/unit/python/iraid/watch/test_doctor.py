@@ -1,6 +1,7 @@
 """iraid doctor: each fault that can be seen is found, with commands that can be typed; and nothing is found on a gateway
 without one."""
 
+import re
 import json
 import socket
 import subprocess
@@ -50,7 +51,13 @@ SAVED = {
                 {
                     "luns": [{"index": 0, "storage_object": "/backstores/user/v0"}],
                     "portals": [{"ip_address": "0.0.0.0", "port": 3260}],
-                    "node_acls": [{"node_wwn": INITIATOR, "chap_password": "x"}],
+                    "node_acls": [
+                        {
+                            "node_wwn": INITIATOR,
+                            "chap_password": "x",
+                            "mapped_luns": [{"index": 0, "tpg_lun": 0, "write_protect": False}],
+                        }
+                    ],
                 }
             ],
         }
@@ -535,6 +542,18 @@ def test_a_pair_is_saved_on_standby(here):
         assert_parses(remedy)
 
 
+def test_what_runs_is_saved_again_without_its_secrets():
+    given = healthy()
+    given.lio.luns[0].pair = 1
+    given.saved["storage_objects"][0]["alua_tpgs"] = [
+        {"name": "iraid_here", "tg_pt_gp_id": 1, "alua_access_state": 0},
+        {"name": "iraid_peer", "tg_pt_gp_id": 2, "alua_access_state": 2},
+    ]
+    given.saved["targets"][0]["tpgs"][0]["attributes"] = {"authentication": 1, "generate_node_acls": 0}
+    (remedy,) = [remedy for one in doctor.examine(given) for remedy in one.remedies if "--pair" in remedy]
+    assert remedy.endswith(f"--acl {INITIATOR} --pair 1")
+
+
 def test_a_configuration_that_can_not_be_read_is_not_overwritten():
     given = healthy()
     given.saved, given.saved_error = None, "it is not JSON"
@@ -549,6 +568,35 @@ def test_an_export_that_asks_for_secrets_comes_back_with_them():
     remedies = [remedy for one in doctor.examine(given) for remedy in one.remedies]
     assert EXPORT.replace("--no-chap", "--chap-file FILE") in remedies
     for remedy in remedies:
+        assert_parses(remedy)
+
+
+def secret(number):
+    return {"chap_userid": f"user{number}", "chap_password": "twelve or more"}
+
+
+def test_a_lun_comes_back_for_those_who_had_it_and_no_other_initiator_of_its_target():
+    """Two that write to one disk destroy what is on it."""
+    given = healthy()
+    given.saved["storage_objects"].append({"plugin": "user", "name": "v1", "config": "iraid/v1", "size": 1 << 30})
+    group = given.saved["targets"][0]["tpgs"][0]
+    group["attributes"] = {"authentication": 1, "generate_node_acls": 0}
+    group["luns"].append({"index": 1, "storage_object": "/backstores/user/v1"})
+    group["node_acls"] = [
+        {"node_wwn": "iqn.2026-01.org.example:a", "mapped_luns": [{"index": 0, "tpg_lun": 0}], **secret(1)},
+        {"node_wwn": "iqn.2026-01.org.example:b", "mapped_luns": [{"index": 0, "tpg_lun": 1}], **secret(2)},
+        {"node_wwn": "iqn.2026-01.org.example:c", "mapped_luns": [{"index": 3, "tpg_lun": 1}], **secret(2)},
+        {"node_wwn": "iqn.2026-01.org.example:d", "mapped_luns": [{"index": 0, "tpg_lun": 1}], **secret(3)},
+    ]
+    given.lio.luns, given.lio.exports = [], []
+    told = [remedy for one in doctor.examine(given) for remedy in one.remedies if "iraid export" in remedy]
+    assert [(words.split()[2], re.findall(r"--acl (\S+)", words)) for words in told] == [
+        ("v0", ["iqn.2026-01.org.example:a"]),
+        ("v1", ["iqn.2026-01.org.example:b", "iqn.2026-01.org.example:c"]),
+        ("v1", ["iqn.2026-01.org.example:d"]),
+    ]
+    for remedy in told:
+        assert "--chap-file FILE" in remedy
         assert_parses(remedy)
 
 
