@@ -501,7 +501,8 @@ def stop(client: Client, report: Report | None, name: str) -> None:
 def delete(client: Client, report: Report | None, name: str, yes: bool, wipe: bool) -> None:
     """Stop a volume, wipe its members' superblocks, and forget it.
 
-    Its data can't be recovered.  Refused while it is exported, and where another gateway has it.  A warning names each member that could not be wiped.
+    Its data can't be recovered.  Refused while it is exported, and where another gateway has it.  A warning names each
+    member that could not be wiped.
     """
     _check_unused(client.status(name))
     if not yes:

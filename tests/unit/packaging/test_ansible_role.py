@@ -796,6 +796,32 @@ def test_a_comment_with_a_carriage_return_in_it_stays_as_it_is(config_command):
     assert file.read_bytes() == comment + b"severity = error\n"
 
 
+def test_a_handler_is_told_of_secrets_that_changed(config_command, tmp_path):
+    """It logs in with what it has read."""
+    path = tmp_path / "secrets/v0"
+    given = {"files": [{"path": str(path), "user": "u", "secret": SECRET}], "command": str(config_command)}
+    for check_mode, changed in ((True, True), (False, True), (False, False)):
+        assert run_module("iraid_secrets", given, check_mode)["changed"] is changed
+    assert asked(config_command) == ["config reload"]
+
+
+@pytest.mark.parametrize("before", [None, "u\nthe one of before\n"])
+@pytest.mark.parametrize(("kind", "kept"), [("invalid", False), ("unavailable", True)])
+def test_secrets_that_are_not_taken_are_put_back(tmp_path, before, kind, kept):
+    """Else the next run would find nothing to do, and the handler would never hear of them."""
+    path, command = tmp_path / "secrets/v0", tmp_path / "iraid"
+    command.write_text(f"""#!/bin/sh\necho '{{"error": {{"type": "{kind}", "message": "no"}}}}'; exit 1\n""")
+    command.chmod(0o755)
+    path.parent.mkdir()
+    if before:
+        path.write_text(before)
+    given = {"files": [{"path": str(path), "user": "u", "secret": SECRET}], "command": str(command)}
+    told = run_module("iraid_secrets", given)
+    assert told.get("failed", False) is not kept
+    assert (path.read_text() if path.exists() else None) == (f"u\n{SECRET}\n" if kept else before)
+    assert SECRET not in str(told)
+
+
 def test_secrets_files_are_root_s_alone_and_written_once(tmp_path):
     path = tmp_path / "secrets/v0"
     given = {"files": [{"path": str(path), "user": "u", "secret": SECRET}]}

@@ -9,7 +9,13 @@ description:
   - Line 1 is the user, line 2 the secret; lines 3 and 4, if given, are those of the target (mutual CHAP). The file
     belongs to root and has mode 0600. Its content is never shown, not by C(--diff) either, and never put on a command
     line.
+  - The handler reads a secret when it is told to. So after a change it is told (C(iraid config reload)), and logs in with
+    the new one from then on, for an hour with the former one if that is refused. If it refuses, the files are put back.
 options:
+  command:
+    description: The iraid command.
+    type: str
+    default: iraid
   files:
     description: The files.
     type: list
@@ -60,9 +66,11 @@ from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.iraid.iraid.plugins.module_utils import files
+from ansible_collections.iraid.iraid.plugins.module_utils.command import Absent, Failure, Iraid
 from ansible_collections.iraid.iraid.plugins.module_utils.names import secret_text
 
 ARGUMENTS = {
+    "command": {"type": "str", "default": "iraid"},
     "files": {
         "type": "list",
         "elements": "dict",
@@ -93,25 +101,48 @@ def is_right(path, text):
     )
 
 
+def text_of(module, one):
+    lines = [what for what in ("user", "secret", "target_user", "target_secret") if one[what] is not None]
+    for what in lines:
+        try:
+            secret_text(one[what])
+        except ValueError as error:
+            module.fail_json(msg=f"the {what} of {one['path']} {error}: write another one")
+    return "".join(f"{one[what]}\n" for what in lines)
+
+
+def put_back(before):
+    """before: what files of these paths held; None: there was none."""
+    for path, text in before.items():
+        if text is None:
+            path.unlink(missing_ok=True)
+        else:
+            files.write(path, text)
+
+
+def tell_handler(module, before):
+    try:
+        Iraid(module, module.params["command"]).run("config", "reload")
+    except Absent:
+        pass  # it comes with the packages, and reads them then
+    except Failure as failure:
+        if failure.kind == "unavailable":  # so does one that is started
+            return
+        put_back(before)
+        module.fail_json(msg=f"the secrets are as they were: {failure.text}", type=failure.kind)
+
+
 def main():
     module = AnsibleModule(argument_spec=ARGUMENTS, supports_check_mode=True)
-    written = []
-    for one in module.params["files"]:
-        path = Path(one["path"])
-        lines = [what for what in ("user", "secret", "target_user", "target_secret") if one[what] is not None]
-        for what in lines:
-            try:
-                secret_text(one[what])
-            except ValueError as error:
-                module.fail_json(msg=f"the {what} of {path} {error}: write another one")
-        text = "".join(f"{one[what]}\n" for what in lines)
-        if is_right(path, text):
-            continue
-        written.append(str(path))
-        if not module.check_mode:
+    wanted = {Path(one["path"]): text_of(module, one) for one in module.params["files"]}
+    changed = {path: text for path, text in wanted.items() if not is_right(path, text)}
+    before = {path: path.read_text() if path.is_file() else None for path in changed}
+    if changed and not module.check_mode:
+        for path, text in changed.items():
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             files.write(path, text)
-    module.exit_json(changed=bool(written), paths=written)
+        tell_handler(module, before)
+    module.exit_json(changed=bool(changed), paths=[str(path) for path in changed])
 
 
 if __name__ == "__main__":
