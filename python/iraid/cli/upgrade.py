@@ -10,7 +10,8 @@
 From keep on signals are ignored, by the commands that are run, too: whoever interrupted it would leave no runner.
 
 What has begun must have ended before the kernel's 30 s are over.  So a runner that does not end in STOP_SECONDS is
-killed: its volumes are then as after a crash, which costs a resync of what was being written and no error.
+killed: its volumes are then as after a crash, which costs a resync of what was being written and no error.  On the way
+back, when one that hangs keeps all volumes waiting, it has BACK_STOP_SECONDS.
 """
 
 import argparse
@@ -38,6 +39,8 @@ KEPT = Path("/var/lib/iraid/previous-handler")  # /run is mounted noexec by init
 GO_BACK = Path(f"/run/systemd/system/{UNIT}.d/iraid-previous-handler.conf")
 STOP_SECONDS = 15
 START_SECONDS = 8
+BACK_STOP_SECONDS = 5  # of a handler that does not work; initiators have waited for one
+BACK_START_SECONDS = 90  # the last one that there is
 ANSWER_SECONDS = 1.5  # it answers before systemd says that the runner is up
 OPEN_SECONDS = (
     5  # the runner opens all LUNs before it is up; of a volume that it has not, commands would fail after 30 s
@@ -230,8 +233,8 @@ def uninterrupted() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def restart(pid: int, stop_seconds: float) -> bool:
-    """True if the runner had to be killed.  Raises IraidError if it does not come back, START_SECONDS after its end at the latest."""
+def restart(pid: int, stop_seconds: float, start_seconds: float = START_SECONDS) -> bool:
+    """True if the runner had to be killed.  Raises IraidError if it does not come back, start_seconds after its end at the latest."""
     process = subprocess.Popen(
         ["systemctl", "restart", UNIT],
         stdin=subprocess.DEVNULL,
@@ -250,12 +253,12 @@ def restart(pid: int, stop_seconds: float) -> bool:
                 killed = True
         else:
             gone = gone or now
-            if now > gone + START_SECONDS:
+            if now > gone + start_seconds:
                 process.kill()
                 process.wait()
                 _kill_runner()
                 raise IraidError(
-                    f"{UNIT} did not start within {START_SECONDS} s", f"journalctl -u {UNIT}", kind="unavailable"
+                    f"{UNIT} did not start within {start_seconds:.0f} s", f"journalctl -u {UNIT}", kind="unavailable"
                 )
         time.sleep(LOOK_SECONDS)
     assert process.stderr is not None
@@ -308,14 +311,12 @@ def go_back(client: Client, not_pid: int) -> None:
     )
     _run("systemctl", "daemon-reload")
     _run("systemctl", "reset-failed", UNIT)
-    done = _run("systemctl", "restart", UNIT)
-    why = done.stderr.strip()
-    if done.returncode == 0:
-        try:
-            wait_for_handler(client, not_pid)
-            return
-        except IraidError as error:
-            why = error.message
+    try:
+        restart(int(_unit("MainPID").get("MainPID") or 0), BACK_STOP_SECONDS, BACK_START_SECONDS)
+        wait_for_handler(client, not_pid)
+        return
+    except IraidError as error:
+        why = error.message
     _forget_kept()  # whoever starts the runner next gets what is installed by then
     raise IraidError(
         f"neither the new handler nor the old one works: {why}",

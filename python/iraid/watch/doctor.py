@@ -525,9 +525,10 @@ def _lun(lun: lio_tree.Lun, facts: Facts) -> Iterator[Finding]:
     volume = next((one for one in facts.volumes if one.name == lun.volume), None)
     if facts.handler is not None and not facts.handler_error and volume is None:
         yield _bad(
-            f"LUN {lun.name} belongs to volume {lun.volume}, which does not exist",
+            f"LUN {lun.name} belongs to volume {lun.volume}, which does not exist: bring its file back from its members if "
+            "that was lost; an export that is not wanted any more is ended by iraid unexport",
             "iraid list",
-            f"iraid unexport {lun.volume}",
+            "iraid import MEMBER...",
         )
     elif (
         volume is not None

@@ -40,6 +40,12 @@ def test_an_empty_cluster_lacks_all():
     assert not [text for text in texts([Volume("v0", "gateway1")], EMPTY % ("", "")) if "address" in text]
 
 
+def test_fencing_that_others_have_stays_on():
+    device = '<primitive id="f" class="stonith" type="fence_ipmilan"/>'
+    assert "property stonith-enabled: false" not in texts([V0], EMPTY % (device, ""))
+    assert "property stonith-enabled: false" in texts([V0], EMPTY % (device, ""), **{"stonith-enabled": "false"})
+
+
 def test_it_is_what_the_page_shows():
     """What an administrator types there, and the role here, is one cluster."""
     page = (ROOT / "docs/operating/pair.md").read_text()

@@ -155,7 +155,13 @@ class Machine:
         monkeypatch.setattr(upgrade, "OPEN_SECONDS", 0.0)
         monkeypatch.setattr(upgrade, "READY_SECONDS", 0.0)
 
-    def restart(self, pid, stop_seconds):
+    def restart(self, pid, stop_seconds, start_seconds=8):
+        assert pid == self.pid, "another process would be killed when it does not end"
+        if self.starts:
+            assert stop_seconds <= 5
+            self.pid, self.running_new = 102, False
+            self.starts.append("old" if upgrade.GO_BACK.exists() else "installed")
+            return False
         self.pid, self.running_new = 101, True
         self.starts.append("new")
         if self.new == "does not start":
@@ -163,10 +169,9 @@ class Machine:
         return False
 
     def run(self, *words):
-        if words[:2] == ("systemctl", "restart"):
-            self.pid, self.running_new = 102, False
-            self.starts.append("old" if upgrade.GO_BACK.exists() else "installed")
-        return subprocess.CompletedProcess(words, 0, "", "")
+        assert words[:2] != ("systemctl", "restart"), "it would wait for what does not end"
+        said = f"MainPID={self.pid}\n" if words[:2] == ("systemctl", "show") else ""
+        return subprocess.CompletedProcess(words, 0, said, "")
 
     def version(self):
         if (self.running_new and self.new == "is silent") or (self.starts[-1:] == ["old"] and not self.old_works):
@@ -266,7 +271,8 @@ def running_machine(monkeypatch, tmp_path, new):
     machine = Machine(monkeypatch, tmp_path, new)
     installed = tmp_path / upgrade.HANDLER
     installed.write_text("new")
-    monkeypatch.setattr(upgrade, "_unit", lambda *names: {"MainPID": str(os.getpid())})
+    machine.pid = os.getpid()
+    monkeypatch.setattr(upgrade, "_unit", lambda *names: {"MainPID": str(machine.pid)})
     monkeypatch.setattr(upgrade, "find_loaded", lambda maps: upgrade.Loaded(installed, "1-2"))
     monkeypatch.setattr(upgrade, "is_new", lambda installed, mapped: True)
     monkeypatch.setattr(upgrade, "keep_old", lambda mapped, path: upgrade.KEPT.mkdir())
@@ -285,10 +291,10 @@ def test_nobody_interrupts_it_while_the_runner_is_down(monkeypatch, tmp_path, nu
     machine = running_machine(monkeypatch, tmp_path, new)
     real = machine.restart
 
-    def interrupted(pid, stop_seconds):
+    def interrupted(pid, stop_seconds, *more):
         os.kill(os.getpid(), number)
         subprocess.run(["sh", "-c", f"kill -{int(number)} $$"], check=True)
-        return real(pid, stop_seconds)
+        return real(pid, stop_seconds, *more)
 
     monkeypatch.setattr(upgrade, "restart", interrupted)
     before = signal.getsignal(number)

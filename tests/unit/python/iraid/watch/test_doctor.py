@@ -352,7 +352,7 @@ CASES = [
     ("exports", on_lun(transfer_sectors=128), "warning", "accepts 64 KiB a command", "iraid unexport v0"),
     ("exports", on_lun(data_area_mib=1024), "note", "1024 MiB of memory", "iraid unexport v0"),
     ("exports", on_lun(active=False), "bad", "is not activated", "journalctl"),
-    ("exports", on_lun(volume="gone"), "bad", "belongs to volume gone, which does not exist", "iraid unexport gone"),
+    ("exports", on_lun(volume="gone"), "bad", "belongs to volume gone, which does not exist", "iraid import"),
     ("exports", of_volume(users=[]), "bad", "LUN v0 has no volume behind it", "iraid config check v0"),
     (
         "exports",

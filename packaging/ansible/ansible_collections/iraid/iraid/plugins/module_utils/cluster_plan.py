@@ -9,7 +9,8 @@ and of corosync.conf.
     v0-ip       IPaddr2, where v0-clone is promoted, and not before
 
 The same as docs/operating/pair.md has it.  What is there stays as it is where it does not contradict; nothing is removed
-but a preference of ours for the other gateway.  Of the standard library only.
+but a preference of ours for the other gateway.  Fencing is switched off only where there is nothing to fence with.  Of the
+standard library only.
 """
 
 import xml.etree.ElementTree as ElementTree
@@ -46,11 +47,17 @@ def step(text, *words):
 
 
 def plan(volumes, cib, properties=None):
+    """properties: what is asked for, whatever else the cluster has."""
     root = ElementTree.fromstring(cib)
-    steps = _plan_properties(PROPERTIES | (properties or {}), root)
+    steps = _plan_properties((properties or {}) if _can_fence(root) else PROPERTIES | (properties or {}), root)
     for volume in volumes:
         steps += _plan_volume(volume, root)
     return steps
+
+
+def _can_fence(root):
+    """Somebody has given it devices to fence with, perhaps for other resources: that is not ours to switch off."""
+    return any(one.get("class") == "stonith" for one in root.iter("primitive"))
 
 
 def _plan_properties(wanted, root):
