@@ -423,6 +423,24 @@ def test_members_of_a_volume_are_refused_also_by_force_until_it_is_deleted(gatew
     call(gateway.socket, "volume.create", name="v1", level=0, members=farm.members()[2:])
 
 
+def test_who_may_be_a_member_by_a_file_that_can_not_be_read_is_refused_also_by_force(gateway, make_farm):
+    """One control character, and nothing of a file is read."""
+    farm = make_farm(5)
+    call(gateway.socket, "volume.create", name="v0", level=5, members=farm.members()[:3])
+    call(gateway.socket, "volume.stop", name="v0")
+    gateway.stop()
+    file = gateway.config / "volumes/v0.conf"
+    good = file.read_text()
+    file.write_text(good + "\x01\n")
+    gateway.start()
+    with pytest.raises(RpcError, match='of volume "v0" the file can\'t be read') as refused:
+        call(gateway.socket, "volume.create", name="v1", level=1, members=farm.members()[2:4], force=True)
+    assert refused.value.kind == "in_use" and farm.member(2) in str(refused.value)
+    call(gateway.socket, "volume.create", name="v1", level=1, members=farm.members()[3:])
+    file.write_text(good)
+    assert call(gateway.socket, "volume.start", name="v0", wait_seconds=20)["state"] == "active"
+
+
 def test_a_volume_of_another_gateway_needs_force(make_gateway, make_farm):
     farm = make_farm(3)
     first, second = make_gateway(), make_gateway()

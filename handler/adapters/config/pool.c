@@ -74,7 +74,8 @@ spare_pool_add(const struct pool_spare *spare, struct fault *fault)
 
 int
 spare_pool_take(const struct device_address *device,
-		int (*before)(void *owner, struct fault *fault), void *owner, struct fault *fault)
+		int (*before)(void *owner, struct fault *fault), void (*undo)(void *owner),
+		void *owner, struct fault *fault)
 {
 	struct spare_pool *pool = malloc(sizeof(*pool));
 	int lock = config_lock(SPARES_LOCK, fault), error = lock, index = -1;
@@ -92,6 +93,8 @@ spare_pool_take(const struct device_address *device,
 			(size_t)(pool->count - index - 1) * sizeof(pool->spares[0]));
 		pool->count--;
 		error = gateway_spares_write(pool, fault);
+		if (error != 0 && undo)
+			undo(owner);
 	}
 	if (lock >= 0)
 		close(lock);

@@ -29,11 +29,12 @@ int spare_pool_read(struct spare_pool *out, struct fault *fault);
 int spare_pool_add(const struct pool_spare *spare, struct fault *fault);
 
 /* Take it out; before() is called under the pool's lock when it is still there, and nothing is
- * taken unless it returns 0 (before NULL: always).  -ENOENT: it is not there (any more).
+ * taken unless it returns 0 (before NULL: always).  undo(): it did, and the pool can't be written.
+ * -ENOENT: it is not there (any more).
  */
-int
-spare_pool_take(const struct device_address *device,
-		int (*before)(void *owner, struct fault *fault), void *owner, struct fault *fault);
+int spare_pool_take(const struct device_address *device,
+		    int (*before)(void *owner, struct fault *fault), void (*undo)(void *owner),
+		    void *owner, struct fault *fault);
 
 /* Where the pool has the device; -1: nowhere. */
 int spare_pool_find(const struct spare_pool *pool, const struct device_address *device);

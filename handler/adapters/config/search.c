@@ -1,4 +1,5 @@
 /* config/search.c - see search.h. */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -66,6 +67,32 @@ config_holder(const struct device_address *device, const uint8_t volume_uuid[16]
 	      char holder[LAYOUT_NAME_MAX + 1])
 {
 	return find_volume(device, volume_uuid, NULL, holder);
+}
+
+bool
+config_unread(char name[LAYOUT_NAME_MAX + 1])
+{
+	char(*names)[LAYOUT_NAME_MAX + 1] = calloc(VOLUMES_MAX, sizeof(*names));
+	struct volume_file *file = malloc(sizeof(*file));
+	struct config_faults *faults = malloc(sizeof(*faults));
+	int count = names && file && faults ? volume_config_list(names, VOLUMES_MAX) : -ENOMEM;
+	bool unread = count < 0;
+	int error;
+
+	name[0] = '\0';
+	for (int i = 0; i < count && !unread; i++) {
+		faults->count = faults->passed_over = 0;
+		error = volume_file_read(names[i], file, faults);
+		if (error == 0)
+			volume_file_free(file);
+		unread = error != -ENOENT && file->config.device_count == 0;
+		if (unread)
+			memcpy(name, names[i], sizeof(names[i]));
+	}
+	free(faults);
+	free(file);
+	free(names);
+	return unread;
 }
 
 bool

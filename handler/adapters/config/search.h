@@ -10,6 +10,11 @@
 bool config_holder(const struct device_address *device, const uint8_t volume_uuid[16],
 		   char holder[LAYOUT_NAME_MAX + 1]);
 
+/* There is a volume's file that says nothing of its devices, or not even the list of files can be
+ * read (then the name is empty): who has a device may not be known.
+ */
+bool config_unread(char name[LAYOUT_NAME_MAX + 1]);
+
 /* Another volume's file than that of `name`, as far as it can be read, has this UUID.  False: none.
  */
 bool config_copy(const char *name, const uint8_t volume_uuid[16], char copy[LAYOUT_NAME_MAX + 1]);

@@ -181,9 +181,20 @@ rpc_device_free(const struct member_work *device, const struct volume_config *ow
 
 	if (uuid && own && memcmp(uuid, own->uuid, sizeof(own->uuid)) == 0)
 		uuid = NULL;
+	/* The pool first: a spare that a volume takes is in its file before it leaves the pool. */
+	if (!pooled(device, fault))
+		return false;
 	if (config_holder(&device->address, uuid, holder))
 		return is_a_members(device, holder, fault);
-	return pooled(device, fault);
+	if (uuid && config_unread(holder))
+		return fault_set(
+			fault, FAULT_IN_USE,
+			"correct the file (iraid config check), or remove it if that volume has "
+			"gone for good",
+			"%s holds member %u of volume \"%s\", and of volume \"%s\" the file can't "
+			"be read: it may be its own",
+			device->label, copies->superblock.role, copies->superblock.name, holder);
+	return true;
 }
 
 bool

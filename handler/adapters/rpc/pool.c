@@ -102,7 +102,7 @@ out_of_pool(struct rpc_context *context, struct member_work *device,
 	    const struct iscsi_credentials *credentials, struct fault *fault)
 {
 	static const uint8_t shared[16];
-	int code = spare_pool_take(&device->address, NULL, NULL, fault);
+	int code = spare_pool_take(&device->address, NULL, NULL, NULL, fault);
 	json_object *result, *warnings;
 
 	if (code == -ENOENT)

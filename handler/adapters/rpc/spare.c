@@ -503,6 +503,16 @@ list_pooled(void *owner, struct fault *fault)
 			       &joining->device.address, fault);
 }
 
+static void
+unlist_pooled(void *owner)
+{
+	struct joining *joining = owner;
+	struct fault ignored;
+
+	volume_edit_drop(joining->context->host, joining->config.name, &joining->device.address,
+			 &ignored);
+}
+
 /* 1: it was one of the gateway's spares and is attached now; 0: it is none; -1: failed. */
 static int
 join_from_pool(struct joining *joining, struct fault *fault)
@@ -533,7 +543,7 @@ join_from_pool(struct joining *joining, struct fault *fault)
 	device->device.block_bytes = spare.block_bytes;
 	if (!large_enough(joining, fault))
 		return -1;
-	code = spare_pool_take(&spare.device, list_pooled, joining, fault);
+	code = spare_pool_take(&spare.device, list_pooled, unlist_pooled, joining, fault);
 	if (code != 0) {
 		rpc_fail_call(fault, code, joining->config.name, device->label, "try again");
 		return -1;

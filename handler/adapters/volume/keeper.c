@@ -194,6 +194,15 @@ make_it_the_volumes(void *owner, struct fault *fault)
 }
 
 static void
+it_is_not_the_volumes(void *owner)
+{
+	struct claim *claim = owner;
+	struct fault ignored;
+
+	volume_edit_drop(claim->hosted->host, claim->hosted->name, claim->device, &ignored);
+}
+
+static void
 give_back(struct search *search, const struct pool_spare *spare, const char *label, const char *why)
 {
 	struct hosted *hosted = search->hosted;
@@ -223,7 +232,8 @@ take(struct search *search, const struct pool_spare *chosen)
 	pass_over(search, &spare.device);
 	if (!still_fit(search, &spare.device))
 		return false;
-	result = spare_pool_take(&spare.device, make_it_the_volumes, &claim, &fault);
+	result = spare_pool_take(&spare.device, make_it_the_volumes, it_is_not_the_volumes, &claim,
+				 &fault);
 	if (result == -ENOENT)
 		return false; /* another process has it since */
 	if (result != 0) {

@@ -477,7 +477,7 @@ test_the_gateways_file_keeps_all_but_the_spares(void **state)
 
 	write_file("etc/gateway.conf", before);
 	must(spare_pool_add(&spare, &fault));
-	must(spare_pool_take(&first, NULL, NULL, &fault));
+	must(spare_pool_take(&first, NULL, NULL, NULL, &fault));
 	file_is("etc/gateway.conf", after);
 	must(gateway_file_read(&gateway, &faults));
 	assert_int_equal(faults.count, 0);

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include "../scratch.h"
 #include "adapters/base/files.h"
@@ -60,8 +61,8 @@ test_what_is_added_reads_back_and_is_roots_alone(void **state)
 	assert_memory_equal(&pool.spares[0], &twice, sizeof(twice));
 	assert_int_equal(pool.spares[1].block_bytes, 4096);
 	assert_int_equal(spare_pool_add(&twice, &fault), -EEXIST);
-	assert_int_equal(spare_pool_take(&twice.device, NULL, NULL, &fault), 0);
-	assert_int_equal(spare_pool_take(&twice.device, NULL, NULL, &fault), -ENOENT);
+	assert_int_equal(spare_pool_take(&twice.device, NULL, NULL, NULL, &fault), 0);
+	assert_int_equal(spare_pool_take(&twice.device, NULL, NULL, NULL, &fault), -ENOENT);
 	assert_int_equal(spare_pool_read(&pool, &fault), 0);
 	assert_int_equal(pool.count, 1);
 	assert_string_equal(pool.spares[0].device.address.iqn, "iqn.x:b");
@@ -104,7 +105,7 @@ test_one_that_can_not_be_handed_over_stays(void **state)
 	static struct spare_pool pool;
 
 	add("h/iqn.x:a/1", 64 * MIB, 512);
-	assert_int_equal(spare_pool_take(&only.device, refuse, NULL, &fault), -EROFS);
+	assert_int_equal(spare_pool_take(&only.device, refuse, NULL, NULL, &fault), -EROFS);
 	assert_string_equal(fault.message, "it may not be changed");
 	assert_int_equal(spare_pool_read(&pool, &fault), 0);
 	assert_int_equal(pool.count, 1);
@@ -121,7 +122,7 @@ test_of_many_processes_one_gets_it(void **state)
 	for (int i = 0; i < TAKERS; i++) {
 		children[i] = fork();
 		if (children[i] == 0)
-			_exit(spare_pool_take(&only.device, NULL, NULL, &fault) == 0 ? 1 : 0);
+			_exit(spare_pool_take(&only.device, NULL, NULL, NULL, &fault) == 0 ? 1 : 0);
 	}
 	for (int i = 0; i < TAKERS; i++) {
 		assert_int_equal(waitpid(children[i], &status, 0), children[i]);
@@ -168,7 +169,7 @@ test_a_broken_file_is_never_overwritten(void **state)
 		assert_memory_equal(&pool, &before, sizeof(pool));
 		assert_int_equal(spare_pool_add(&made, &fault), -EINVAL);
 		assert_non_null(strstr(fault.message, "gateway.conf:3: "));
-		assert_int_equal(spare_pool_take(&there.device, NULL, NULL, &fault), -EINVAL);
+		assert_int_equal(spare_pool_take(&there.device, NULL, NULL, NULL, &fault), -EINVAL);
 		assert_int_equal(file_read(path, 4096, &text, &length), 0);
 		assert_string_equal(text, broken[i]);
 		free(text);
@@ -212,6 +213,45 @@ test_damaged_text_never_gives_a_pool_out_of_bounds(void **state)
 #define SCRATCH_TEST(function)                                                                     \
 	cmocka_unit_test_setup_teardown(function, scratch_make, scratch_remove)
 
+static int
+let_it_fail(void *owner, struct fault *why)
+{
+	char path[PATH_MAX], gone[PATH_MAX];
+
+	snprintf(path, sizeof(path), "%s/etc/gateway.conf", scratch_folder);
+	snprintf(gone, sizeof(gone), "%s/gone", scratch_folder);
+	return rename(path, gone) == 0 ? mkdir(path, 0700) : -1;
+}
+
+static void
+count_undone(void *owner)
+{
+	(*(int *)owner)++;
+}
+
+static void
+test_what_was_done_before_a_failed_take_is_undone(void **state)
+{
+	struct pool_spare only = spare("h/iqn.x:a/1", 64 * MIB, 512);
+	char path[PATH_MAX], gone[PATH_MAX];
+	static struct spare_pool pool;
+	int undone = 0;
+
+	add("h/iqn.x:a/1", 64 * MIB, 512);
+	assert_true(spare_pool_take(&only.device, let_it_fail, count_undone, &undone, &fault) < 0);
+	assert_int_equal(undone, 1);
+	snprintf(path, sizeof(path), "%s/etc/gateway.conf", scratch_folder);
+	snprintf(gone, sizeof(gone), "%s/gone", scratch_folder);
+	assert_int_equal(rmdir(path), 0);
+	assert_int_equal(rename(gone, path), 0);
+	assert_int_equal(spare_pool_read(&pool, &fault), 0);
+	assert_int_equal(pool.count, 1);
+	assert_int_equal(spare_pool_take(&only.device, refuse, count_undone, &undone, &fault),
+			 -EROFS);
+	assert_int_equal(spare_pool_take(&only.device, NULL, count_undone, &undone, &fault), 0);
+	assert_int_equal(undone, 1);
+}
+
 int
 main(void)
 {
@@ -219,6 +259,7 @@ main(void)
 		SCRATCH_TEST(test_what_is_added_reads_back_and_is_roots_alone),
 		SCRATCH_TEST(test_the_smallest_that_fits_is_chosen),
 		SCRATCH_TEST(test_one_that_can_not_be_handed_over_stays),
+		SCRATCH_TEST(test_what_was_done_before_a_failed_take_is_undone),
 		SCRATCH_TEST(test_of_many_processes_one_gets_it),
 		SCRATCH_TEST(test_a_full_pool_takes_no_more),
 		SCRATCH_TEST(test_a_broken_file_is_never_overwritten),
