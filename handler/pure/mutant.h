@@ -491,6 +491,12 @@
 	X(HEALED_THOUGH_DOUBTED, "healed-though-doubted", 15,					\
 	  "test_engine_mend: test_what_is_lost_again_while_it_is_healed_stays_lost",		\
 	  "a row counts as healed though a cache has taken some of it along meanwhile")	\
+	X(HELD_UNREAD_MADE, "held-unread-made", 14,						\
+	  "test_engine_mend: test_what_a_target_held_and_can_not_be_read_is_not_made_of_the_others",	\
+	  "what a member alone held is made of the others where it can't be read, and counts as held")	\
+	X(HELD_LOST_WITH_OTHERS, "held-lost-with-others", 14,					\
+	  "test_engine_mend: test_what_a_target_holds_is_not_lost_with_another_member_s_sector",	\
+	  "a bad sector on another member becomes zeros on a member that alone holds the row's data")	\
 	X(HEALED_BY_WORD, "healed-by-word", 14,							\
 	  "test_engine_knowable: test_what_a_cache_may_have_lost_stays_lost_whatever_its_member_says_later",	\
 	  "who returns without a cache is believed to have had none")				\

@@ -133,6 +133,27 @@ is_unreadable(int result)
 	return result == -ENODATA || result == -EIO;
 }
 
+/* The first columns in [from, before) which the target alone holds, as the record has it. */
+static bool
+next_held(const struct sync_rows *rows, uint32_t from, uint32_t before, uint32_t *begin,
+	  uint32_t *end)
+{
+	const struct engine *engine = rows->op.engine;
+	uint8_t flags;
+
+	while (from < before && lost_next(engine->lost, row_of(rows), (uint8_t)engine->target->role,
+					  from, begin, end, &flags)) {
+		if (*begin >= before)
+			return false;
+		from = *end;
+		if (!(flags & LOST_HELD))
+			continue;
+		*end = *end < before ? *end : before;
+		return true;
+	}
+	return false;
+}
+
 /* --- VERIFY and after it --- */
 
 static void
@@ -152,7 +173,24 @@ healed_on_record(struct lost_waiter *waiter, int error)
  * all members have flushed, so the row is suspect if they are lost, and then what was healed is
  * recorded again if it has to be.
  */
-/* What was healed is on record as lost no longer. */
+/* What was healed is on record as lost no longer, as far as the table has room for what is left.  False:
+ * none of it.
+ */
+static bool
+forget_healed(struct sync_rows *rows)
+{
+	struct engine *engine = rows->op.engine;
+	uint32_t at = 0, begin, end;
+	bool any = false;
+
+	while (next_held(rows, at, engine->geometry.chunk_bytes, &begin, &end)) {
+		any |= lost_forget(engine, row_of(rows), (uint8_t)engine->target->role, begin,
+				   end) == 0;
+		at = end;
+	}
+	return any;
+}
+
 static void
 end_row(struct sync_rows *rows)
 {
@@ -164,9 +202,7 @@ end_row(struct sync_rows *rows)
 	const bool doubted =
 		rows->doubts != engine->intent.doubts && !MUTANT(HEALED_THOUGH_DOUBTED);
 
-	if (!mend->heals || engine->target == NULL || doubted ||
-	    lost_forget(engine, row_of(rows), (uint8_t)engine->target->role, 0,
-			engine->geometry.chunk_bytes) != 0) {
+	if (!mend->heals || engine->target == NULL || doubted || !forget_healed(rows)) {
 		row_done(rows, true); /* what stays on record does no harm */
 		return;
 	}
@@ -608,20 +644,6 @@ loss_on_record(struct lost_waiter *waiter, int error)
 		mark_row(rows);
 }
 
-static int
-record_piece(struct sync_rows *rows, int position, int piece)
-{
-	struct lost_extent extent = {
-		.row = row_of(rows),
-		.rows = 1,
-		.column_begin = (uint32_t)piece * MEND_PIECE_BYTES,
-		.column_end = (uint32_t)(piece + 1) * MEND_PIECE_BYTES,
-		.role = role_at(rows, position),
-	};
-
-	return lost_add(rows->op.engine->lost, &extent);
-}
-
 /* --- what each piece is --- */
 
 /* Positions that lack the piece.  One that is refused is there, perhaps, so it is neither rewritten
@@ -682,29 +704,127 @@ make_piece(struct sync_rows *rows, uint32_t positions, int piece)
 	code_make(&rows->op.engine->geometry, positions, positions, chunks, MEND_PIECE_BYTES);
 }
 
-/* Too many lack it: their data becomes zeros, on record as lost, and all else fits that. 0,
- * -ENOSPC.
- */
+/* The target was a member when rows became lost, and may hold what was written last. */
+static bool
+holds_truth(const struct sync_rows *rows)
+{
+	const struct engine *engine = rows->op.engine;
+	const struct member *target = engine->target;
+	uint32_t begin, end;
+	uint8_t flags;
+
+	return rows->purpose == SYNC_FILL &&
+	       memcmp(target->uuid, engine->record.member_uuids[target->role], 16) == 0 &&
+	       position_of_target(rows) >= 0 &&
+	       position_of_target(rows) < engine->geometry.data_chunks &&
+	       engine_has_parity(engine) &&
+	       (lost_next(engine->lost, row_of(rows), (uint8_t)target->role, 0, &begin, &end,
+			  &flags) ||
+		sync_target_knows(engine, row_of(rows)));
+}
+
+static int
+record_columns(struct sync_rows *rows, int position, uint32_t begin, uint32_t end)
+{
+	struct lost_extent extent = {
+		.row = row_of(rows),
+		.rows = 1,
+		.column_begin = begin,
+		.column_end = end,
+		.role = role_at(rows, position),
+	};
+
+	rows->mend.lost = true;
+	return lost_add(rows->op.engine->lost, &extent);
+}
+
+/* Zeros, on record. */
+static int
+lose_columns(struct sync_rows *rows, int position, uint32_t begin, uint32_t end)
+{
+	if (begin == end)
+		return 0;
+	memset(sync_rows_chunk(rows, position, rows->mend.index) + begin, 0, end - begin);
+	return record_columns(rows, position, begin, end);
+}
+
+/* But what the target alone holds: that is neither made nor lost. */
+static int
+lose_chunk_piece(struct sync_rows *rows, int position, int piece)
+{
+	uint32_t at = (uint32_t)piece * MEND_PIECE_BYTES, begin, end;
+	const uint32_t all = at + MEND_PIECE_BYTES;
+	const bool holds = position == position_of_target(rows) && rows->mend.held_read &&
+			   holds_truth(rows) && !rows->mend.held_gone[piece] &&
+			   !MUTANT(HELD_LOST_WITH_OTHERS);
+	int error = 0;
+
+	while (error == 0 && holds && next_held(rows, at, all, &begin, &end)) {
+		memcpy(sync_rows_chunk(rows, position, rows->mend.index) + begin,
+		       sync_rows_spare(rows, SYNC_HELD) + begin, end - begin);
+		error = lose_columns(rows, position, at, begin);
+		at = end;
+	}
+	return error == 0 ? lose_columns(rows, position, at, all) : error;
+}
+
+/* Too many lack it: their data is lost, and all else fits that. 0, -ENOSPC. */
 static int
 lose_piece(struct sync_rows *rows, uint32_t positions, int piece)
 {
 	struct engine *engine = rows->op.engine;
 
 	for (int position = 0; position < engine->geometry.data_chunks; position++) {
-		int error;
+		int error =
+			positions & ROLE(position) ? lose_chunk_piece(rows, position, piece) : 0;
 
-		if (!(positions & ROLE(position)))
-			continue;
-		memset(sync_rows_chunk(rows, position, rows->mend.index) +
-			       (size_t)piece * MEND_PIECE_BYTES,
-		       0, MEND_PIECE_BYTES);
-		error = record_piece(rows, position, piece);
 		if (error != 0)
 			return error;
 	}
 	make_piece(rows, geometry_redundant_positions(&engine->geometry), piece);
 	rows->mend.changed |= geometry_redundant_positions(&engine->geometry);
 	return 0;
+}
+
+/* What the target alone holds is needed, and refused for now. */
+static bool
+held_is_refused(const struct sync_rows *rows)
+{
+	uint32_t begin, end;
+
+	if (!rows->mend.held_read || !holds_truth(rows) || MUTANT(HELD_UNREAD_MADE))
+		return false;
+	for (int piece = 0; piece < pieces_of(rows->op.engine); piece++)
+		if (rows->mend.held_refused[piece] &&
+		    (rows->mend.taken ||
+		     next_held(rows, (uint32_t)piece * MEND_PIECE_BYTES,
+			       (uint32_t)(piece + 1) * MEND_PIECE_BYTES, &begin, &end)))
+			return true;
+	return false;
+}
+
+/* What it alone held and can't be read on it any more is lost like anything else: else what is
+ * written there next would count as what it held.  0, -ENOSPC.
+ */
+static int
+unhold_gone(struct sync_rows *rows)
+{
+	uint32_t at, begin, end;
+	int error = 0;
+
+	if (!rows->mend.held_read || !holds_truth(rows) || MUTANT(HELD_UNREAD_MADE))
+		return 0;
+	for (int piece = 0; piece < pieces_of(rows->op.engine); piece++) {
+		const uint32_t all = (uint32_t)(piece + 1) * MEND_PIECE_BYTES;
+
+		at = (uint32_t)piece * MEND_PIECE_BYTES;
+		while (rows->mend.held_gone[piece] && error == 0 &&
+		       next_held(rows, at, all, &begin, &end)) {
+			error = record_columns(rows, position_of_target(rows), begin, end);
+			at = end;
+		}
+	}
+	return error;
 }
 
 /* What was taken from the target may be what the others make of its chunk: then they stay as they
@@ -725,53 +845,25 @@ fit_to_taken(struct sync_rows *rows)
 		rows->mend.changed |= geometry_redundant_positions(geometry);
 }
 
-/* The target was a member when rows became lost, and may hold what was written last: that is taken.
- */
+/* What it alone holds is taken. */
 static void
 take_held(struct sync_rows *rows)
 {
 	struct engine *engine = rows->op.engine;
-	const int position = position_of_target(rows);
 	const uint8_t *held = sync_rows_spare(rows, SYNC_HELD);
-	uint8_t *chunk = sync_rows_chunk(rows, position, rows->mend.index);
-	uint32_t begin, end, from = 0;
-	bool taken = rows->mend.taken;
-	uint8_t flags;
+	uint8_t *chunk = sync_rows_chunk(rows, position_of_target(rows), rows->mend.index);
+	const bool certain =
+		(engine->absence[engine->target->role].sure || MUTANT(HEALED_BY_WORD)) &&
+		!engine->target->identity.write_cache;
+	uint32_t at = 0, begin, end;
 
-	rows->mend.heals = (engine->absence[engine->target->role].sure || MUTANT(HEALED_BY_WORD)) &&
-			   !engine->target->identity.write_cache &&
-			   lost_overlaps(engine->lost, row_of(rows), (uint8_t)engine->target->role,
-					 0, engine->geometry.chunk_bytes);
-	while (lost_next(engine->lost, row_of(rows), (uint8_t)engine->target->role, from, &begin,
-			 &end, &flags)) {
-		from = end;
-		if (!(flags & LOST_HELD)) {
-			rows->mend.heals = false;
-			continue;
-		}
+	while (next_held(rows, at, engine->geometry.chunk_bytes, &begin, &end)) {
 		memcpy(chunk + begin, held + begin, end - begin);
-		taken = true;
+		rows->mend.heals = certain;
+		at = end;
 	}
-	if (taken)
+	if (rows->mend.taken || at > 0)
 		fit_to_taken(rows);
-}
-
-static bool
-holds_truth(const struct sync_rows *rows)
-{
-	const struct engine *engine = rows->op.engine;
-	const struct member *target = engine->target;
-	uint32_t begin, end;
-	uint8_t flags;
-
-	return rows->purpose == SYNC_FILL &&
-	       memcmp(target->uuid, engine->record.member_uuids[target->role], 16) == 0 &&
-	       position_of_target(rows) >= 0 &&
-	       position_of_target(rows) < engine->geometry.data_chunks &&
-	       engine_has_parity(engine) &&
-	       (lost_next(engine->lost, row_of(rows), (uint8_t)target->role, 0, &begin, &end,
-			  &flags) ||
-		sync_target_knows(engine, row_of(rows)));
 }
 
 /* The row proves nothing, and what is missing of it is not on record: is there another way to know
@@ -791,8 +883,11 @@ take_unrecorded(struct sync_rows *rows)
 	mend->taken = holds_truth(rows) && sync_target_knows(engine, row_of(rows));
 	if (!mend->taken)
 		return 0;
-	if (mend->held_bad)
+	if (MUTANT(HELD_UNREAD_MADE) && mend->held_bad)
 		return -ENODATA;
+	for (int piece = 0; piece < pieces_of(engine); piece++)
+		if (mend->held_gone[piece])
+			return -ENODATA;
 	memcpy(sync_rows_chunk(rows, position, mend->index), sync_rows_spare(rows, SYNC_HELD),
 	       engine->geometry.chunk_bytes);
 	memset(mend->bad[position], 0, sizeof(mend->bad[position]));
@@ -882,7 +977,7 @@ static void
 settle(struct sync_rows *rows)
 {
 	struct engine *engine = rows->op.engine;
-	bool lost = false, copied;
+	bool copied;
 
 	if (rows->doubts != engine->intent.doubts || has_lost_reader(rows) ||
 	    (rows->purpose == SYNC_FILL && !target_filling(engine)) ||
@@ -895,7 +990,7 @@ settle(struct sync_rows *rows)
 		sync_rows_end(rows, -ENODATA);
 		return;
 	}
-	if (needs_refused(rows)) {
+	if (needs_refused(rows) || held_is_refused(rows)) {
 		sync_rows_end(rows, -EIO);
 		return;
 	}
@@ -926,17 +1021,21 @@ settle(struct sync_rows *rows)
 			row_done(rows, false);
 			return;
 		}
-		lost = true;
 		if (lose_piece(rows, positions, piece) != 0) {
 			sync_rows_end(rows, -ENOSPC);
 			return;
 		}
 	}
+	if (unhold_gone(rows) != 0) {
+		sync_rows_end(rows, -ENOSPC);
+		return;
+	}
 	if (rows->purpose == SYNC_PARITY || rows->purpose == SYNC_CHECK)
 		compare_row(rows);
-	if (rows->mend.held_read && holds_truth(rows) && !rows->mend.held_bad)
+	if (rows->mend.held_read && holds_truth(rows) &&
+	    !(rows->mend.held_bad && MUTANT(HELD_UNREAD_MADE)))
 		take_held(rows);
-	if (!lost) {
+	if (!rows->mend.lost) {
 		mark_row(rows);
 		return;
 	}
@@ -987,6 +1086,29 @@ piece_read(struct member_io *mio, int result)
 }
 
 static void
+held_piece_read(struct member_io *mio, int result)
+{
+	struct sync_rows *rows = mio->owner;
+
+	rows->mend.held_gone[piece_of(rows, mio)] = result == -ENODATA;
+	rows->mend.held_refused[piece_of(rows, mio)] = result == -EIO;
+	if (result != 0 && !is_unreadable(result))
+		rows->error = result;
+	if (--rows->pending == 0)
+		pieces_read(rows);
+}
+
+static void
+read_held_pieces(struct sync_rows *rows)
+{
+	for (int piece = 0; piece < pieces_of(rows->op.engine); piece++)
+		command(rows, rows->op.engine->target, BACKEND_READ,
+			(uint32_t)piece * MEND_PIECE_BYTES,
+			sync_rows_spare(rows, SYNC_HELD) + (size_t)piece * MEND_PIECE_BYTES,
+			MEND_PIECE_BYTES, held_piece_read);
+}
+
+static void
 read_pieces(struct sync_rows *rows)
 {
 	struct engine *engine = rows->op.engine;
@@ -1007,6 +1129,8 @@ read_pieces(struct sync_rows *rows)
 						(size_t)piece * MEND_PIECE_BYTES,
 					MEND_PIECE_BYTES, piece_read);
 	}
+	if (rows->mend.held_bad && target_filling(engine) && !MUTANT(HELD_UNREAD_MADE))
+		read_held_pieces(rows);
 	if (--rows->pending == 0)
 		pieces_read(rows);
 }

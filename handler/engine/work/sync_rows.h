@@ -57,12 +57,15 @@ struct mend {	   /* of one row */
 	bool chunk_bad[IRAID_MEMBERS_MAX];
 	/* positions whose chunks were; who returns later has none that counts */
 	uint32_t read;
-	uint32_t missing; /* roles, when it was decided what to read */
-	bool held_read;	  /* what the target held was asked for: it counted then */
-	bool held_bad;	  /* ... and can't be read */
+	uint32_t missing;		 /* roles, when it was decided what to read */
+	bool held_read;			 /* what the target held was asked for: it counted then */
+	bool held_bad;			 /* ... and can't be read as a whole */
+	bool held_gone[MEND_PIECES_MAX]; /* ... of it, what nobody can read any more */
+	bool held_refused[MEND_PIECES_MAX]; /* ... what is refused, now at least */
 	/* ... counts, although the row proves nothing and is on no record: it is proven then */
 	bool taken;
 	bool heals;
+	bool lost;	  /* something went on record for that */
 	uint32_t changed; /* positions that are written as a whole */
 	/* of these pieces were made anew in a row that proves nothing: that is noted as a write,
 	 * and no more of them is written

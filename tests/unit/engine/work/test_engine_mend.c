@@ -432,9 +432,8 @@ something_is_lost(struct rig *rig)
  * overwritten of the row and flushed is safe.
  */
 static void
-begin_with_member_0_away(struct rig *rig, uint64_t seed)
+lose_member_0(struct rig *rig)
 {
-	begin(rig, 5, 4, seed);
 	rig_submit(rig, REQUEST_WRITE, sector_of_row(rig, row_in(rig, 1) + 1), 1, false);
 	rig_drain(rig);
 	rig_crash(rig);
@@ -445,6 +444,13 @@ begin_with_member_0_away(struct rig *rig, uint64_t seed)
 	write_in(rig, 1);
 	rig_submit(rig, REQUEST_FLUSH, 0, 0, false);
 	rig_drain(rig);
+}
+
+static void
+begin_with_member_0_away(struct rig *rig, uint64_t seed)
+{
+	begin(rig, 5, 4, seed);
+	lose_member_0(rig);
 }
 
 /* Member 0 is back, and of its rows a few have been mended.  Then another one returns that may have
@@ -496,6 +502,109 @@ test_row_whose_parity_was_mended_can_go_with_a_cache(void **state)
 	assert_int_equal(error_of_read(&rig, sector_of_row(&rig, row), 1), -ENODATA);
 	rig_stop(&rig);
 	rig_free(&rig);
+}
+
+/* Member 0 has no cache, and left a running volume: what it alone holds of the row, whose P was torn
+ * and is suspect, is certain.
+ */
+static uint64_t
+begin_with_something_held(struct rig *rig, uint64_t seed)
+{
+	uint64_t row;
+
+	begin(rig, 5, 4, seed);
+	rig_stop(rig);
+	rig->options.sync_rate_min = rig->options.sync_rate_max = 1; /* it stays suspect */
+	rig->members[0].disk.write_cache = false;
+	rig_start_active(rig);
+	row = row_in(rig, 1);
+	write_row(rig, row);
+	rig_lose_caches(rig, 1, 2);
+	fake_member_cut(&rig->members[0], false);
+	assert_true(rig_wait(rig, VOLUME_DEGRADED, 5000));
+	wait_until(rig, something_is_lost);
+	assert_int_equal(rig_status(rig).lost_bytes, CHUNK);
+	tear_row(rig, row);
+	return row;
+}
+
+static void
+fill_member_0(struct rig *rig)
+{
+	engine_set_rates(rig->engine, 1u << 30, 1u << 30);
+	rig->members[0].reachable = true;
+	wait_until(rig, all_in_sync);
+}
+
+static void
+end_what_was_held(struct rig *rig)
+{
+	assert_int_equal(rig->mismatches, 0);
+	rig_stop(rig);
+	rig_free(rig);
+}
+
+static enum tap_verdict
+refuse_once(struct tap *tap, const struct backend_io *io)
+{
+	uint64_t *offset_bytes = tap->owner;
+
+	if (io->op != BACKEND_READ || io->offset_bytes / CHUNK != *offset_bytes / CHUNK)
+		return TAP_PASS;
+	*offset_bytes += io->length_bytes == CHUNK ? 0 : 1u << 30;
+	return TAP_REFUSE;
+}
+
+/* Refused, it is asked for again; a bad sector costs what stood there, and no more. */
+static void
+test_what_a_target_held_and_can_not_be_read_is_not_made_of_the_others(void **state)
+{
+	struct rig rig;
+	struct tap tap;
+	uint64_t row, offset_bytes;
+
+	(void)state;
+	row = begin_with_something_held(&rig, 856);
+	tap_init(&tap, &rig.members[0]);
+	offset_bytes = offset_of_row(row);
+	tap.owner = &offset_bytes;
+	tap.judge = refuse_once;
+	fill_member_0(&rig);
+	assert_true(offset_bytes > offset_of_row(row));
+	assert_int_equal(rig_status(&rig).lost_bytes, 0);
+	assert_int_equal(read_first_chunk(&rig, row), 0);
+	end_what_was_held(&rig);
+
+	row = begin_with_something_held(&rig, 857);
+	disk_damage(&rig.members[0].disk, offset_of_row(row) + 4096);
+	fill_member_0(&rig);
+	assert_int_equal(rig_status(&rig).lost_bytes, 4096);
+	assert_int_equal(error_of_read(&rig, sector_of_row(&rig, row), 4096 / RIG_SECTOR), 0);
+	assert_int_equal(error_of_read(&rig, sector_of_row(&rig, row) + 4096 / RIG_SECTOR, 1),
+			 -ENODATA);
+	end_what_was_held(&rig);
+}
+
+/* Of P nothing is lost then, and of another chunk of data that sector alone. */
+static void
+test_what_a_target_holds_is_not_lost_with_another_member_s_sector(void **state)
+{
+	struct geometry geometry;
+	struct rig rig;
+	uint64_t row;
+
+	(void)state;
+	for (uint8_t position = 1; position < 4; position++) {
+		row = begin_with_something_held(&rig, 858);
+		geometry = geometry_of(&rig);
+		disk_damage(&rig.members[geometry_role(&geometry, row, position)].disk,
+			    offset_of_row(row));
+		fill_member_0(&rig);
+		assert_int_equal(read_first_chunk(&rig, row), 0);
+		assert_int_equal(rig_status(&rig).lost_bytes,
+				 position < geometry.data_chunks ? 4096 : 0);
+		end_what_was_held(&rig);
+	}
 }
 
 static enum tap_verdict
@@ -870,6 +979,9 @@ main(void)
 		cmocka_unit_test(test_request_waits_for_one_row_that_is_mended),
 		cmocka_unit_test(test_row_that_fits_as_it_is_can_not_go_with_a_cache),
 		cmocka_unit_test(test_what_is_lost_again_while_it_is_healed_stays_lost),
+		cmocka_unit_test(
+			test_what_a_target_held_and_can_not_be_read_is_not_made_of_the_others),
+		cmocka_unit_test(test_what_a_target_holds_is_not_lost_with_another_member_s_sector),
 		cmocka_unit_test(test_row_whose_parity_was_mended_can_go_with_a_cache),
 		cmocka_unit_test(test_a_piece_made_anew_in_a_row_that_was_torn_can_go_with_a_cache),
 		cmocka_unit_test(test_nothing_is_made_of_a_row_whose_member_went_after_it_was_read),
