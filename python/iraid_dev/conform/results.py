@@ -28,7 +28,12 @@ KNOWN = {
     "iSCSI.iSCSIResiduals.Read10Residuals": RESIDUAL,
     "iSCSI.iSCSIResiduals.Read12Residuals": RESIDUAL,
     "iSCSI.iSCSIResiduals.Read16Residuals": RESIDUAL,
+    "iSCSI.iSCSIResiduals.Write10Residuals": RESIDUAL,  # from libiscsi 1.20 on
+    "iSCSI.iSCSIResiduals.Write12Residuals": RESIDUAL,
+    "iSCSI.iSCSIResiduals.Write16Residuals": RESIDUAL,
     "iSCSI.iSCSIResiduals.WriteVerify12Residuals": RESIDUAL,
+    # Its commands are right, so they are carried out.
+    "SCSI.CompareAndWrite.InvalidDataOutSize": "libiscsi 1.20 means to change the command, and changes all but that",
     "SCSI.GetLBAStatus.UnmapSingle": "the tool takes a block for a physical block in its second part",
     "SCSI.WriteSame16.UnmapUnaligned": "the tool sends no block of data where SBC wants one",
 }
