@@ -497,6 +497,9 @@
 	X(HELD_LOST_WITH_OTHERS, "held-lost-with-others", 14,					\
 	  "test_engine_mend: test_what_a_target_holds_is_not_lost_with_another_member_s_sector",	\
 	  "a bad sector on another member becomes zeros on a member that alone holds the row's data")	\
+	X(READABLE_LET_GO, "readable-let-go", 9,						\
+	  "test_engine_mend: test_member_at_its_end_stays_while_rows_depend_on_it",		\
+	  "a member goes for its bad sectors while rows are unproven, of which it alone has its chunk")	\
 	X(HEALED_BY_WORD, "healed-by-word", 14,							\
 	  "test_engine_knowable: test_what_a_cache_may_have_lost_stays_lost_whatever_its_member_says_later",	\
 	  "who returns without a cache is believed to have had none")				\

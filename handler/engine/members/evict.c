@@ -242,6 +242,12 @@ evict_bearable(const struct engine *engine, const struct member *member)
 	return engine_bears(engine, member->role) && !engine->suspended;
 }
 
+bool
+evict_loses_nothing(const struct engine *engine)
+{
+	return !engine_has_parity(engine) || !intent_is_unknowable(&engine->intent);
+}
+
 static bool
 may_be_lacking(const struct engine *engine)
 {
@@ -286,8 +292,7 @@ evict_makes_up_for_cache(const struct engine *engine, const struct member *membe
 {
 	const bool flushed = !member->flushes_void || MUTANT(UNFLUSHED_KEPT);
 
-	if (engine_has_parity(engine) && flushed && intent_is_unknowable(&engine->intent) &&
-	    !MUTANT(UNPROVEN_MADE_UP_FOR))
+	if (flushed && !evict_loses_nothing(engine) && !MUTANT(UNPROVEN_MADE_UP_FOR))
 		return false;
 	return evict_spares(engine, member);
 }

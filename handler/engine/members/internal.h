@@ -9,9 +9,9 @@
 
 /* --- member.c --- */
 
-bool member_may_open(const struct member *member); /* when retry_ms is there */
+bool member_may_open(const struct member *member);    /* when retry_ms is there */
 bool member_wants_proof(const struct member *member); /* ... or it is to be asked whose it is */
-void member_fence_off(struct member *member);	   /* another gateway has the volume */
+void member_fence_off(struct member *member);	      /* another gateway has the volume */
 
 /* --- evict.c --- */
 

@@ -38,6 +38,10 @@ struct eviction {
 void evict_member_silent(struct member *member); /* its session ended */
 /* it may go, beside those that went */
 bool evict_bearable(const struct engine *engine, const struct member *member);
+/* Its data can be made of the others, row by row: else what it alone can still be read of, in rows that
+ * a crash or a cache has left unproven, is lost when it goes.
+ */
+bool evict_loses_nothing(const struct engine *engine);
 void evict_condemn(struct member *member); /* answers or not: it must go */
 void evict_exclude(struct member *member); /* ... and stay out */
 /* it is on its way out: superblocks don't wait for it any more */

@@ -225,6 +225,14 @@ finish_row(struct sync_rows *rows)
 	end_row(rows);
 }
 
+/* One that is at its end is still read: it goes when no row depends on that. */
+static bool
+may_go(const struct member *member)
+{
+	return member->in_sync && !member->condemned && evict_bearable(member->engine, member) &&
+	       (evict_loses_nothing(member->engine) || MUTANT(READABLE_LET_GO));
+}
+
 static void
 count_repair(struct sync_rows *rows, struct member *member)
 {
@@ -233,8 +241,7 @@ count_repair(struct sync_rows *rows, struct member *member)
 	member->medium_repaired++;
 	engine->counters.medium_repaired++;
 	if (member->medium_repaired < engine->options.error_limit ||
-	    engine->options.error_limit == 0 || !member->in_sync || member->condemned ||
-	    !evict_bearable(engine, member))
+	    engine->options.error_limit == 0 || !may_go(member))
 		return;
 	member_note(member, "%u sectors had to be rewritten, the limit is %u",
 		    (unsigned int)member->medium_repaired, engine->options.error_limit);
@@ -403,8 +410,8 @@ exclude_misread(struct sync_rows *rows)
 		struct member *member = reader(rows, position);
 
 		if (!(rows->mend.misread & ROLE(position)) || member == NULL || !member->in_sync ||
-		    !evict_bearable(engine, member))
-			continue;
+		    !evict_bearable(engine, member) || (!member->misread && !may_go(member)))
+			continue; /* whose sectors are others than were written goes at once */
 		member_note(
 			member,
 			"a sector can't be read, or not as written, even after it was rewritten");

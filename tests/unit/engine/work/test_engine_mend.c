@@ -55,6 +55,42 @@ test_member_full_of_medium_errors_loses_its_place(void **state)
 	finish(&rig);
 }
 
+static void
+damage_and_read(struct rig *rig, uint64_t row)
+{
+	disk_damage(&rig->members[0].disk, offset_of_row(row));
+	assert_int_equal(read_first_chunk(rig, row), 0);
+	rig_steps(rig, 300);
+}
+
+/* A crash left rows that nothing is made from: its chunks of them would be lost with it. */
+static void
+test_member_at_its_end_stays_while_rows_depend_on_it(void **state)
+{
+	struct rig rig;
+
+	(void)state;
+	begin(&rig, 5, 4, 838);
+	rig_submit(&rig, REQUEST_WRITE, sector_of_row(&rig, row_in(&rig, 4)), 1, false);
+	rig_drain(&rig);
+	rig_crash(&rig);
+	rig.options.error_limit = 3;
+	rig.options.sync_rate_min = rig.options.sync_rate_max = 1;
+	rig_start_active(&rig);
+	for (uint64_t i = 0; i < 3; i++)
+		damage_and_read(&rig, row_in(&rig, 1) + 4 * i);
+	rig_steps(&rig, 1000);
+	assert_int_equal(rig_status(&rig).members[0].state, MEMBER_IN_SYNC);
+	assert_int_equal(rig_status(&rig).members[0].medium_repaired, 3);
+	engine_set_rates(rig.engine, 1u << 30, 1u << 30);
+	rig_wait_for_resync(&rig);
+	damage_and_read(&rig, row_in(&rig, 2));
+	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 2000));
+	assert_int_equal(rig_status(&rig).members[0].state, MEMBER_FAULTY);
+	assert_int_equal(rig_status(&rig).lost_bytes, 0);
+	finish(&rig);
+}
+
 /* Member 1 refuses to read a sector that the chunk of member 0 is to be made from: for a while, as
  * it turns out.
  */
@@ -965,6 +1001,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_member_that_can_not_keep_what_is_rewritten_loses_its_place),
 		cmocka_unit_test(test_member_full_of_medium_errors_loses_its_place),
+		cmocka_unit_test(test_member_at_its_end_stays_while_rows_depend_on_it),
 		cmocka_unit_test(test_read_that_is_refused_during_a_rebuild_gives_nothing_up),
 		cmocka_unit_test(test_repair_of_level_6_rewrites_what_has_rotted),
 		cmocka_unit_test(test_resync_of_level_6_takes_data_as_it_stands),
