@@ -78,6 +78,7 @@ enum engine_phase {
 
 enum growth_phase {
 	GROWTH_NONE,
+	GROWTH_UNLOGGING, /* the write log is closed for its sake */
 	GROWTH_MEASURING,
 	GROWTH_PADDING,
 	GROWTH_MARKING, /* the map is written for its sake */

@@ -1,5 +1,7 @@
 /* grow.c - the volume becomes larger, because its members have, while it runs.
  *
+ *	UNLOGGING   a write log is closed; it opens again by itself afterwards
+ *	   v
  *	MEASURING   each member is asked for its size; the smallest counts
  *	   v
  *	PADDING     rows up to the end of what was the last region get zeros, flushed: they fit, and the region
@@ -31,6 +33,7 @@
 #include <syslog.h>
 
 #define PAD_BYTES_MAX (1u << 20) /* of a member, in one command */
+#define UNLOGGING_MS 30000u	 /* it is flushed by then */
 
 /* of one member: [next, end) of its data area is still to be zeroed */
 struct padding {
@@ -40,6 +43,7 @@ struct padding {
 
 struct growth {
 	struct engine *engine;
+	uint64_t since_ms;
 	int pending; /* commands under way */
 	int error;
 	uint64_t member_bytes[SLOTS_MAX]; /* as measured */
@@ -345,6 +349,41 @@ measure(struct growth *growth, struct member *member,
 	member_io_submit(mio, done, growth);
 }
 
+static void
+measure_all(struct growth *growth)
+{
+	struct engine *engine = growth->engine;
+
+	engine->growth_phase = GROWTH_MEASURING;
+	engine->activity++;
+	for (int role = 0; role < engine->geometry.members; role++)
+		measure(growth, engine->by_role[role], measured);
+	for_each_member(engine, member)
+		if (member->standing == STANDING_SPARE && member->link == LINK_OPEN)
+			measure(growth, member, spare_measured);
+}
+
+/* --- UNLOGGING --- */
+
+static bool
+has_log(const struct engine *engine)
+{
+	return engine->write_log->on || engine->write_log->step != LOG_STEADY;
+}
+
+static void
+wait_for_log(struct growth *growth)
+{
+	if (!has_log(growth->engine)) {
+		measure_all(growth);
+	} else if (growth->engine->now_ms >= growth->since_ms + UNLOGGING_MS) {
+		say(growth,
+		    "its write log can't be closed for that; nothing has changed: see whether "
+		    "all members answer, and try again");
+		growth_end(growth, -EBUSY);
+	}
+}
+
 /* --- the run --- */
 
 static void
@@ -354,6 +393,9 @@ go_on(struct growth *growth)
 
 	switch (engine->growth_phase) {
 	case GROWTH_NONE:
+		return;
+	case GROWTH_UNLOGGING:
+		wait_for_log(growth);
 		return;
 	case GROWTH_MEASURING:
 		if (lay_out_new_size(growth))
@@ -416,9 +458,6 @@ engine_grow(struct engine *engine, void (*done)(void *owner, int error, const ch
 		snprintf(why, 256,
 			 "not all of its members are in sync and answer: bring them back, or "
 			 "replace them, first");
-	} else if (engine->write_log->on || engine->write_log->step != LOG_STEADY) {
-		error = -EBUSY;
-		snprintf(why, 256, "its write log is being closed: try again in a moment");
 	} else if (engine->target != NULL || engine->target_state->replace_role >= 0) {
 		error = -EBUSY;
 		snprintf(why, 256, "a member is being filled: wait until it is in sync");
@@ -428,14 +467,18 @@ engine_grow(struct engine *engine, void (*done)(void *owner, int error, const ch
 	}
 	if (error != 0)
 		return error;
-	*growth = (struct growth){ .engine = engine, .done = done, .owner = owner };
+	*growth = (struct growth){
+		.engine = engine,
+		.since_ms = engine->now_ms,
+		.done = done,
+		.owner = owner,
+	};
 	engine->life->growth = growth;
-	engine->growth_phase = GROWTH_MEASURING;
-	engine->activity++;
-	for (int role = 0; role < engine->geometry.members; role++)
-		measure(growth, engine->by_role[role], measured);
-	for_each_member(engine, member)
-		if (member->standing == STANDING_SPARE && member->link == LINK_OPEN)
-			measure(growth, member, spare_measured);
+	if (has_log(engine)) {
+		engine->growth_phase = GROWTH_UNLOGGING;
+		engine->activity++;
+	} else {
+		measure_all(growth);
+	}
 	return 0;
 }

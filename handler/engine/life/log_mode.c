@@ -42,7 +42,8 @@ bool
 log_mode_wanted(const struct engine *engine)
 {
 	return write_log_wanted(engine, engine->missing) && is_all_known(engine) &&
-	       !engine->write_log->given_up && write_log_fits(engine);
+	       !engine->write_log->given_up && write_log_fits(engine) &&
+	       engine->growth_phase == GROWTH_NONE;
 }
 
 static bool
@@ -59,7 +60,7 @@ static bool
 is_calm(const struct engine *engine)
 {
 	return engine->evicting == 0 && !engine->suspended && engine->missing == engine->out &&
-	       engine->growth_phase == GROWTH_NONE && !target_changing(engine);
+	       !target_changing(engine);
 }
 
 static void

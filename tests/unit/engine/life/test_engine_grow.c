@@ -116,6 +116,90 @@ test_volume_grows_under_load_and_stays_so(void **state)
 	}
 }
 
+static bool
+log_is_open(struct rig *rig)
+{
+	return rig_status(rig).log.open;
+}
+
+/* What it says of rows is of the size before: it is closed, and opens again. */
+static void
+test_volume_with_an_open_write_log_grows(void **state)
+{
+	for (int level = 5; level <= 6; level++) {
+		struct rig rig;
+		uint64_t before;
+
+		rig_init(&rig, level, level, CHUNK, LOAD_BYTES, 818);
+		rig.options.log = LOG_MODE_ALWAYS;
+		rig_start_active(&rig);
+		rig_wait_for_resync(&rig);
+		load(&rig, 100);
+		wait_until(&rig, log_is_open);
+		before = size(&rig);
+		rig_extend_members(&rig, RIG_MEMBER_BYTES + 11 * CHUNK);
+		begin(&rig);
+		load(&rig, 50);
+		await(&rig);
+		assert_string_equal(outcome.text, "");
+		assert_int_equal(outcome.error, 0);
+		assert_true(size(&rig) > before);
+		rig_extend_load(&rig, size(&rig));
+		load(&rig, 100);
+		wait_until(&rig, log_is_open);
+		rig_submit(&rig, REQUEST_WRITE, rig.sectors - 8, 8, true);
+		load(&rig, 100);
+		rig_crash(&rig);
+		rig_start(&rig);
+		assert_true(rig_wait(&rig, VOLUME_ACTIVE, 4000));
+		load(&rig, 100);
+		finish_proven(&rig);
+	}
+}
+
+static enum tap_verdict
+hold_long_flushes(struct tap *tap, const struct backend_io *io)
+{
+	return io->op == BACKEND_FLUSH ? TAP_HOLD : TAP_PASS;
+}
+
+static bool
+has_ended(struct rig *rig)
+{
+	return outcome.done;
+}
+
+/* A member takes its time to flush: nothing has changed, and the volume goes on with its log. */
+static void
+test_a_write_log_that_does_not_close_keeps_the_volume_from_growing(void **state)
+{
+	struct rig rig;
+	struct tap tap;
+	uint64_t before;
+
+	(void)state;
+	rig_init(&rig, 5, 4, CHUNK, LOAD_BYTES, 819);
+	rig.options.log = LOG_MODE_ALWAYS;
+	rig.options.give_up_ms = 120000;
+	tap_init(&tap, &rig.members[1]);
+	rig_start_active(&rig);
+	rig_wait_for_resync(&rig);
+	wait_until(&rig, log_is_open);
+	before = size(&rig);
+	rig_extend_members(&rig, RIG_MEMBER_BYTES + 11 * CHUNK);
+	tap.judge = hold_long_flushes;
+	begin(&rig);
+	wait_until(&rig, has_ended);
+	assert_int_equal(outcome.error, -EBUSY);
+	assert_non_null(strstr(outcome.text, "write log can't be closed"));
+	assert_int_equal(size(&rig), before);
+	tap.judge = NULL;
+	tap_let_go(&tap);
+	load(&rig, 50);
+	wait_until(&rig, log_is_open);
+	finish_proven(&rig);
+}
+
 static void
 test_volume_uses_all_that_members_have(void **state)
 {
@@ -623,6 +707,9 @@ main(void)
 		cmocka_unit_test(
 			test_volume_starts_without_a_member_that_is_too_small_for_what_it_has_grown_to),
 		cmocka_unit_test(test_volume_grows_under_load_and_stays_so),
+		cmocka_unit_test(test_volume_with_an_open_write_log_grows),
+		cmocka_unit_test(
+			test_a_write_log_that_does_not_close_keeps_the_volume_from_growing),
 		cmocka_unit_test(test_volume_uses_all_that_members_have),
 		cmocka_unit_test(test_new_rows_fit_when_a_member_is_lost),
 		cmocka_unit_test(test_a_spare_that_grew_with_the_members_will_do),
