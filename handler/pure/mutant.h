@@ -500,6 +500,9 @@
 	X(READABLE_LET_GO, "readable-let-go", 9,						\
 	  "test_engine_mend: test_member_at_its_end_stays_while_rows_depend_on_it",		\
 	  "a member goes for its bad sectors while rows are unproven, of which it alone has its chunk")	\
+	X(CORRECTED_UNTOLD, "corrected-untold", 15,						\
+	  "test_engine_scrub: test_what_a_scrub_corrected_is_told_whatever_happens_elsewhere_then",	\
+	  "rows that a scrub has corrected are not counted if its batch has to begin again")	\
 	X(HEALED_BY_WORD, "healed-by-word", 14,							\
 	  "test_engine_knowable: test_what_a_cache_may_have_lost_stays_lost_whatever_its_member_says_later",	\
 	  "who returns without a cache is believed to have had none")				\

@@ -320,6 +320,7 @@ mend_written(struct sync_rows *rows)
 	engine->activity++;
 	if (rows->error == 0) {
 		rows->mend.writes = false; /* what follows is written for the second time */
+		rows->corrected |= rows->differed & 1u << rows->mend.index;
 		if (rows->mend.taken && rows->doubts == engine->intent.doubts)
 			intent_prove(&engine->intent, row_of(rows));
 		verify(rows);

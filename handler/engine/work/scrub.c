@@ -76,12 +76,12 @@ finish_scrub(struct scrub *scrub)
 }
 
 static void
-note_mismatches(struct scrub *scrub)
+note_mismatches(struct scrub *scrub, uint32_t which)
 {
 	const struct sync_rows *rows = &scrub->rows;
 
 	for (int i = 0; i < rows->row_count; i++)
-		if (rows->differed & 1u << i)
+		if (which & 1u << i)
 			note_mismatch(scrub, rows->first_row + (uint64_t)i, rows->blamed[i]);
 }
 
@@ -112,7 +112,7 @@ corrected_flushed(struct flush_waiter *waiter, int result)
 	struct engine *engine = scrub->rows.op.engine;
 
 	scrub->flushing = false;
-	note_mismatches(scrub);
+	note_mismatches(scrub, scrub->rows.differed);
 	if (result == 0 && engine->cache_losses == scrub->cache_losses)
 		advance(scrub);
 	else
@@ -137,13 +137,16 @@ rows_scrubbed(struct sync_rows *rows, int result)
 	struct engine *engine = rows->op.engine;
 
 	if (result != 0) {
+		/* They will be looked at again, and fit then. */
+		if (rows->purpose == SYNC_PARITY && !MUTANT(CORRECTED_UNTOLD))
+			note_mismatches(scrub, rows->corrected);
 		scrub->not_before_ms = engine->now_ms + RETRY_MS;
 		return;
 	}
 	if (is_superseded(scrub))
 		return;
 	if (rows->differed == 0 || rows->purpose != SYNC_PARITY || MUTANT(CORRECTION_UNFLUSHED)) {
-		note_mismatches(scrub);
+		note_mismatches(scrub, rows->differed);
 		advance(scrub);
 		return;
 	}

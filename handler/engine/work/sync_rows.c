@@ -122,8 +122,11 @@ batch_written(struct member_io *mio, int result)
 
 	if (result != 0 && rows->error != -ENOLINK)
 		rows->error = result;
-	if (--rows->pending == 0)
-		sync_rows_end(rows, rows->error);
+	if (--rows->pending > 0)
+		return;
+	if (rows->error == 0)
+		rows->corrected |= rows->differed;
+	sync_rows_end(rows, rows->error);
 }
 
 /* Level 6, and level 1 with three copies, can tell who is wrong, if redundancy was right before. */
@@ -584,7 +587,7 @@ batch_start(struct op *op)
 		op_wait_for_buffer(op);
 		return;
 	}
-	rows->differed = 0;
+	rows->differed = rows->corrected = 0;
 	rows->unreadable = 0;
 	if (rows->purpose == SYNC_MEND || target_holds_truth(rows)) {
 		mend_rows(rows, 0);

@@ -95,8 +95,9 @@ struct sync_rows {
 	bool counts;				/* of write_log.writers */
 	struct row_note note;			/* of those that are corrected */
 	uint32_t differed;			/* bit per row: it did not fit */
-	uint32_t marked;			/* of those: its region was marked for it */
-	bool keeps;				/* its region, sync_rows_keep() */
+	uint32_t corrected; /* of those: it was written, whatever became of the batch then */
+	uint32_t marked;    /* of those: its region was marked for it */
+	bool keeps;	    /* its region, sync_rows_keep() */
 	uint32_t wrong[SYNC_ROWS_MAX]; /* of such a row: the positions that are to be written */
 	/* of such a row: the role that alone is wrong, -1: not known */
 	int8_t blamed[SYNC_ROWS_MAX];

@@ -79,6 +79,52 @@ test_what_a_scrub_corrected_is_not_lost_with_a_member(void **state)
 		correct_and_lose_one_cache(seed);
 }
 
+static enum tap_verdict
+hold_row_2(struct tap *tap, const struct backend_io *io)
+{
+	return io->op == BACKEND_WRITE && io->offset_bytes / 16384 == (4u << 20) / 16384 + 2
+		       ? TAP_HOLD
+		       : TAP_PASS;
+}
+
+/* A write fails elsewhere while it is written: the batch begins again, and the row fits then. */
+static void
+test_what_a_scrub_corrected_is_told_whatever_happens_elsewhere_then(void **state)
+{
+	static const uint8_t junk[512] = { 1, 2, 3 };
+	struct rig rig;
+	struct tap tap;
+	char why[256];
+
+	(void)state;
+	rig_init(&rig, 5, 4, 16384, 8 << 20, 918);
+	tap_init(&tap, &rig.members[1]);
+	rig_start_active(&rig);
+	rig_wait_for_resync(&rig);
+	wait_until(&rig, all_clean);
+	disk_write(&rig.members[1].disk, (4u << 20) + 2 * 16384 + 512, junk, 512, true);
+	tap.judge = hold_row_2;
+	assert_int_equal(engine_scrub_start(rig.engine, SCRUB_REPAIR, false, why), 0);
+	for (int i = 0; i < 20000 && tap.held_count == 0; i++)
+		rig_step(&rig);
+	assert_true(tap.held_count > 0);
+	rig.errors_allowed = true;
+	rig_submit(&rig, REQUEST_WRITE, rig.sectors - 8, 1, false);
+	rig_drain(&rig);
+	for (int m = 0; m < rig.count; m++)
+		rig.members[m].refuse_writes = true;
+	rig_submit(&rig, REQUEST_WRITE, rig.sectors - 8, 1, false);
+	rig_drain(&rig);
+	for (int m = 0; m < rig.count; m++)
+		rig.members[m].refuse_writes = false;
+	tap.judge = NULL;
+	tap_let_go(&tap);
+	wait_until(&rig, scrub_done);
+	assert_int_equal(rig_status(&rig).scrub_mismatches, 1);
+	rig_stop(&rig);
+	rig_free(&rig);
+}
+
 static void
 test_a_scrub_goes_on_where_it_was_stopped(void **state)
 {
@@ -288,6 +334,8 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_what_a_scrub_corrected_stays_so_without_the_caches),
 		cmocka_unit_test(test_what_a_scrub_corrected_is_not_lost_with_a_member),
+		cmocka_unit_test(
+			test_what_a_scrub_corrected_is_told_whatever_happens_elsewhere_then),
 		cmocka_unit_test(test_a_scrub_goes_on_where_it_was_stopped),
 		cmocka_unit_test(test_a_scrub_that_is_begun_anew_skips_nothing),
 		cmocka_unit_test(test_a_scrub_marks_what_it_corrects_and_no_more),
