@@ -503,6 +503,9 @@
 	X(CORRECTED_UNTOLD, "corrected-untold", 15,						\
 	  "test_engine_scrub: test_what_a_scrub_corrected_is_told_whatever_happens_elsewhere_then",	\
 	  "rows that a scrub has corrected are not counted if its batch has to begin again")	\
+	X(HELD_FORGOTTEN_AGAIN, "held-forgotten-again", 14,					\
+	  "test_engine_mend: test_parity_that_is_written_again_fits_what_the_target_held",	\
+	  "a row that is written again after it was misread is made as if the target held nothing")	\
 	X(HEALED_BY_WORD, "healed-by-word", 14,							\
 	  "test_engine_knowable: test_what_a_cache_may_have_lost_stays_lost_whatever_its_member_says_later",	\
 	  "who returns without a cache is believed to have had none")				\

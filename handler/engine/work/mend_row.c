@@ -133,6 +133,25 @@ is_unreadable(int result)
 	return result == -ENODATA || result == -EIO;
 }
 
+/* The target was a member when rows became lost, and may hold what was written last. */
+static bool
+holds_truth(const struct sync_rows *rows)
+{
+	const struct engine *engine = rows->op.engine;
+	const struct member *target = engine->target;
+	uint32_t begin, end;
+	uint8_t flags;
+
+	return rows->purpose == SYNC_FILL &&
+	       memcmp(target->uuid, engine->record.member_uuids[target->role], 16) == 0 &&
+	       position_of_target(rows) >= 0 &&
+	       position_of_target(rows) < engine->geometry.data_chunks &&
+	       engine_has_parity(engine) &&
+	       (lost_next(engine->lost, row_of(rows), (uint8_t)target->role, 0, &begin, &end,
+			  &flags) ||
+		sync_target_knows(engine, row_of(rows)));
+}
+
 /* The first columns in [from, before) which the target alone holds, as the record has it. */
 static bool
 next_held(const struct sync_rows *rows, uint32_t from, uint32_t before, uint32_t *begin,
@@ -152,6 +171,29 @@ next_held(const struct sync_rows *rows, uint32_t from, uint32_t before, uint32_t
 		return true;
 	}
 	return false;
+}
+
+static bool
+holds_piece(const struct sync_rows *rows, int position, int piece)
+{
+	return rows->mend.held_read && holds_truth(rows) && position == position_of_target(rows) &&
+	       !rows->mend.held_gone[piece] && !MUTANT(HELD_LOST_WITH_OTHERS) &&
+	       !(rows->mend.rewrites > 0 && MUTANT(HELD_FORGOTTEN_AGAIN));
+}
+
+/* Of a piece that nothing makes: zeros, but for what the target alone holds. */
+static void
+put_lost_piece(struct sync_rows *rows, int position, int piece)
+{
+	uint8_t *chunk = sync_rows_chunk(rows, position, rows->mend.index);
+	uint32_t at = (uint32_t)piece * MEND_PIECE_BYTES, begin, end;
+	const uint32_t all = at + MEND_PIECE_BYTES;
+
+	memset(chunk + at, 0, MEND_PIECE_BYTES);
+	while (holds_piece(rows, position, piece) && next_held(rows, at, all, &begin, &end)) {
+		memcpy(chunk + begin, sync_rows_spare(rows, SYNC_HELD) + begin, end - begin);
+		at = end;
+	}
 }
 
 /* --- VERIFY and after it --- */
@@ -362,7 +404,7 @@ write_mended_chunk(struct sync_rows *rows, int position, struct member *member, 
 				mended_written);
 }
 
-/* What was read to verify it is in its place: it is made of the others as before, or zeros. */
+/* What was read to verify it is in its place: it is made of the others, or put there, as before. */
 static void
 make_again(struct sync_rows *rows, int piece)
 {
@@ -377,9 +419,7 @@ make_again(struct sync_rows *rows, int piece)
 	if (!code_bears(geometry, positions)) {
 		for (int position = 0; position < geometry->data_chunks; position++)
 			if (positions & ROLE(position))
-				memset(sync_rows_chunk(rows, position, rows->mend.index) +
-					       (size_t)piece * MEND_PIECE_BYTES,
-				       0, MEND_PIECE_BYTES);
+				put_lost_piece(rows, position, piece);
 		positions = geometry_redundant_positions(geometry);
 	}
 	make_piece(rows, positions, piece);
@@ -712,25 +752,6 @@ make_piece(struct sync_rows *rows, uint32_t positions, int piece)
 	code_make(&rows->op.engine->geometry, positions, positions, chunks, MEND_PIECE_BYTES);
 }
 
-/* The target was a member when rows became lost, and may hold what was written last. */
-static bool
-holds_truth(const struct sync_rows *rows)
-{
-	const struct engine *engine = rows->op.engine;
-	const struct member *target = engine->target;
-	uint32_t begin, end;
-	uint8_t flags;
-
-	return rows->purpose == SYNC_FILL &&
-	       memcmp(target->uuid, engine->record.member_uuids[target->role], 16) == 0 &&
-	       position_of_target(rows) >= 0 &&
-	       position_of_target(rows) < engine->geometry.data_chunks &&
-	       engine_has_parity(engine) &&
-	       (lost_next(engine->lost, row_of(rows), (uint8_t)target->role, 0, &begin, &end,
-			  &flags) ||
-		sync_target_knows(engine, row_of(rows)));
-}
-
 static int
 record_columns(struct sync_rows *rows, int position, uint32_t begin, uint32_t end)
 {
@@ -746,34 +767,20 @@ record_columns(struct sync_rows *rows, int position, uint32_t begin, uint32_t en
 	return lost_add(rows->op.engine->lost, &extent);
 }
 
-/* Zeros, on record. */
+/* All of it but what the target alone holds. */
 static int
-lose_columns(struct sync_rows *rows, int position, uint32_t begin, uint32_t end)
-{
-	if (begin == end)
-		return 0;
-	memset(sync_rows_chunk(rows, position, rows->mend.index) + begin, 0, end - begin);
-	return record_columns(rows, position, begin, end);
-}
-
-/* But what the target alone holds: that is neither made nor lost. */
-static int
-lose_chunk_piece(struct sync_rows *rows, int position, int piece)
+record_lost_piece(struct sync_rows *rows, int position, int piece)
 {
 	uint32_t at = (uint32_t)piece * MEND_PIECE_BYTES, begin, end;
 	const uint32_t all = at + MEND_PIECE_BYTES;
-	const bool holds = position == position_of_target(rows) && rows->mend.held_read &&
-			   holds_truth(rows) && !rows->mend.held_gone[piece] &&
-			   !MUTANT(HELD_LOST_WITH_OTHERS);
 	int error = 0;
 
-	while (error == 0 && holds && next_held(rows, at, all, &begin, &end)) {
-		memcpy(sync_rows_chunk(rows, position, rows->mend.index) + begin,
-		       sync_rows_spare(rows, SYNC_HELD) + begin, end - begin);
-		error = lose_columns(rows, position, at, begin);
+	while (error == 0 && holds_piece(rows, position, piece) &&
+	       next_held(rows, at, all, &begin, &end)) {
+		error = begin > at ? record_columns(rows, position, at, begin) : 0;
 		at = end;
 	}
-	return error == 0 ? lose_columns(rows, position, at, all) : error;
+	return error == 0 && at < all ? record_columns(rows, position, at, all) : error;
 }
 
 /* Too many lack it: their data is lost, and all else fits that. 0, -ENOSPC. */
@@ -783,9 +790,12 @@ lose_piece(struct sync_rows *rows, uint32_t positions, int piece)
 	struct engine *engine = rows->op.engine;
 
 	for (int position = 0; position < engine->geometry.data_chunks; position++) {
-		int error =
-			positions & ROLE(position) ? lose_chunk_piece(rows, position, piece) : 0;
+		int error = 0;
 
+		if (positions & ROLE(position)) {
+			put_lost_piece(rows, position, piece);
+			error = record_lost_piece(rows, position, piece);
+		}
 		if (error != 0)
 			return error;
 	}

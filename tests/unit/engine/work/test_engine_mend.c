@@ -643,6 +643,45 @@ test_what_a_target_holds_is_not_lost_with_another_member_s_sector(void **state)
 	}
 }
 
+static int writes_seen;
+
+/* It takes what is written there the second time. */
+static enum tap_verdict
+loosen_at_the_second_write(struct tap *tap, const struct backend_io *io)
+{
+	const uint64_t *offset_bytes = tap->owner;
+
+	if (io->op == BACKEND_WRITE && io->offset_bytes == *offset_bytes && ++writes_seen == 2)
+		disk_loosen(&tap->member->disk);
+	return TAP_PASS;
+}
+
+/* A sector of P stays bad when the row is written, so it is made again: of what was taken. */
+static void
+test_parity_that_is_written_again_fits_what_the_target_held(void **state)
+{
+	struct fake_member *parity;
+	struct rig rig;
+	struct tap tap;
+	uint64_t row, offset_bytes;
+
+	(void)state;
+	row = begin_with_something_held(&rig, 859);
+	offset_bytes = offset_of_row(row);
+	writes_seen = 0;
+	parity = parity_of(&rig, row);
+	disk_make_stuck(&parity->disk, offset_of_row(row));
+	tap_init(&tap, parity);
+	tap.owner = &offset_bytes;
+	tap.judge = loosen_at_the_second_write;
+	rig.step_ms_max = 1;
+	fill_member_0(&rig);
+	assert_true(writes_seen >= 2);
+	assert_int_equal(read_first_chunk(&rig, row), 0);
+	assert_int_equal(rig_parity_faults(&rig), 0);
+	end_what_was_held(&rig);
+}
+
 static enum tap_verdict
 hold_writes_of_chunk(struct tap *tap, const struct backend_io *io)
 {
@@ -1019,6 +1058,7 @@ main(void)
 		cmocka_unit_test(
 			test_what_a_target_held_and_can_not_be_read_is_not_made_of_the_others),
 		cmocka_unit_test(test_what_a_target_holds_is_not_lost_with_another_member_s_sector),
+		cmocka_unit_test(test_parity_that_is_written_again_fits_what_the_target_held),
 		cmocka_unit_test(test_row_whose_parity_was_mended_can_go_with_a_cache),
 		cmocka_unit_test(test_a_piece_made_anew_in_a_row_that_was_torn_can_go_with_a_cache),
 		cmocka_unit_test(test_nothing_is_made_of_a_row_whose_member_went_after_it_was_read),
