@@ -215,24 +215,7 @@ healed_on_record(struct lost_waiter *waiter, int error)
  * all members have flushed, so the row is suspect if they are lost, and then what was healed is
  * recorded again if it has to be.
  */
-/* What was healed is on record as lost no longer, as far as the table has room for what is left.  False:
- * none of it.
- */
-static bool
-forget_healed(struct sync_rows *rows)
-{
-	struct engine *engine = rows->op.engine;
-	uint32_t at = 0, begin, end;
-	bool any = false;
-
-	while (next_held(rows, at, engine->geometry.chunk_bytes, &begin, &end)) {
-		any |= lost_forget(engine, row_of(rows), (uint8_t)engine->target->role, begin,
-				   end) == 0;
-		at = end;
-	}
-	return any;
-}
-
+/* What was healed is on record as lost no longer. */
 static void
 end_row(struct sync_rows *rows)
 {
@@ -244,7 +227,9 @@ end_row(struct sync_rows *rows)
 	const bool doubted =
 		rows->doubts != engine->intent.doubts && !MUTANT(HEALED_THOUGH_DOUBTED);
 
-	if (!mend->heals || engine->target == NULL || doubted || !forget_healed(rows)) {
+	if (!mend->heals || engine->target == NULL || doubted ||
+	    lost_forget(engine, row_of(rows), (uint8_t)engine->target->role, 0,
+			engine->geometry.chunk_bytes) != 0) {
 		row_done(rows, true); /* what stays on record does no harm */
 		return;
 	}
@@ -863,24 +848,32 @@ fit_to_taken(struct sync_rows *rows)
 		rows->mend.changed |= geometry_redundant_positions(geometry);
 }
 
-/* What it alone holds is taken. */
+/* What it alone holds is taken.  That heals the row if nothing else of the chunk is lost. */
 static void
 take_held(struct sync_rows *rows)
 {
 	struct engine *engine = rows->op.engine;
+	const uint8_t role = (uint8_t)engine->target->role;
 	const uint8_t *held = sync_rows_spare(rows, SYNC_HELD);
 	uint8_t *chunk = sync_rows_chunk(rows, position_of_target(rows), rows->mend.index);
-	const bool certain =
-		(engine->absence[engine->target->role].sure || MUTANT(HEALED_BY_WORD)) &&
-		!engine->target->identity.write_cache;
-	uint32_t at = 0, begin, end;
+	uint32_t begin, end, from = 0;
+	bool taken = rows->mend.taken;
+	uint8_t flags;
 
-	while (next_held(rows, at, engine->geometry.chunk_bytes, &begin, &end)) {
+	rows->mend.heals =
+		(engine->absence[role].sure || MUTANT(HEALED_BY_WORD)) &&
+		!engine->target->identity.write_cache &&
+		lost_overlaps(engine->lost, row_of(rows), role, 0, engine->geometry.chunk_bytes);
+	while (lost_next(engine->lost, row_of(rows), role, from, &begin, &end, &flags)) {
+		from = end;
+		if (!(flags & LOST_HELD)) {
+			rows->mend.heals = false;
+			continue;
+		}
 		memcpy(chunk + begin, held + begin, end - begin);
-		rows->mend.heals = certain;
-		at = end;
+		taken = true;
 	}
-	if (rows->mend.taken || at > 0)
+	if (taken)
 		fit_to_taken(rows);
 }
 
