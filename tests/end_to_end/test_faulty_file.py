@@ -8,13 +8,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import scsi_answers
 
 from iraid_dev.stack.gateway import Volume, attempt_iraid
 from iraid_dev.stack.initiator import Disk
 from iraid_dev.stack.load import Fio
-from iraid_dev.stack.tools import IRAID, attempt, run, wait_for
+from iraid_dev.stack.tools import IRAID, run, wait_for
 
-NOT_READY = 2  # sg3-utils' status
 CONTENT = bytes(range(256)) * 1024
 
 
@@ -29,8 +29,8 @@ FAULTS: dict[str, tuple[Callable[[Path], object], str]] = {  # and what iraid do
 }
 
 
-def identity(disk: Disk) -> str:
-    return run("sg_vpd", "--page=0x83", disk.path)
+def identity(disk: Disk) -> bytes:
+    return scsi_answers.page(disk.path, scsi_answers.IDENTIFICATION)
 
 
 @pytest.mark.parametrize("fault", FAULTS)
@@ -48,13 +48,14 @@ def test_a_lun_whose_file_is_mended_works_without_another_start(gateway, lio_mem
     spoiling(file)
     gateway.runner.kill()
     gateway.runner.start()
-    assert attempt("sg_turs", disk.path)[0] == NOT_READY
+    status, text = scsi_answers.ask_whether_ready(disk.path)
+    assert scsi_answers.is_not_ready(status), (status, text)
     assert said in attempt_iraid("doctor")[1]
     if fault == "a typo":  # who it is can be read
         assert identity(disk) == was
 
     file.write_text(good)
-    wait_for(lambda: attempt("sg_turs", disk.path)[0] == 0, "the LUN to be ready")
+    wait_for(lambda: scsi_answers.ask_whether_ready(disk.path)[0] == 0, "the LUN to be ready")
     assert identity(disk) == was
     read = memory_folder / "read"
     run("dd", f"if={disk.path}", f"of={read}", "iflag=direct", f"bs={len(CONTENT)}", "count=1")

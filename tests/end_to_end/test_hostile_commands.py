@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from disk_bytes import get, put
+from scsi_answers import raw
 
 from iraid_dev.stack import initiator
 from iraid_dev.stack.tools import attempt
@@ -21,11 +22,6 @@ UNKNOWN = ["c0 00 00 00 00 00", "df 00 00 00 00 00", "e0 00 00 00 00 00", "ff 00
 @pytest.fixture
 def disk(shared_volume) -> str:
     return shared_volume(5, 4).disk.path
-
-
-def raw(disk: str, cdb: str, *options: str | Path) -> tuple[int, str]:
-    """A command that is answered late is aborted and fails: with -t 20 the test ends before the session does."""
-    return attempt("sg_raw", "--cmdset=1", "-t", "20", *options, disk, *cdb.split())
 
 
 @pytest.mark.timeout(600)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import pytest
+import scsi_answers
 
 from iraid_dev.stack.gateway import iraid
 from iraid_dev.stack.tools import attempt, run
@@ -14,20 +14,20 @@ MIB = 1 << 20
 
 
 def inquiry(disk) -> dict[str, str]:
-    text = run("sg_inq", disk.path)
-    fields = dict(re.findall(r"^ *([A-Z][A-Za-z ]+): +(.*?) *$", text, re.MULTILINE))
+    data = scsi_answers.inquiry(disk.path)
     return {
-        "vendor": fields["Vendor identification"],
-        "product": fields["Product identification"],
-        "serial": fields["Unit serial number"],
+        "vendor": data[8:16].decode("ascii").strip(),
+        "product": data[16:32].decode("ascii").strip(),
+        "serial": scsi_answers.serial_number(disk.path),
     }
 
 
-def names(disk) -> set[str]:
-    """Of the LUN, from VPD page 83: NAA and T10 names."""
-    text = run("sg_vpd", "--page=di_lu", disk.path)
-    assert re.search(r"NAA", text), f"no NAA name: {text}"
-    return set(re.findall(r"0x[0-9a-f]{16,32}|vendor specific: *\S+", text))
+def names(disk) -> set[tuple[int, bytes]]:
+    """Of the LUN, from VPD page 83: NAA and T10 names, and the name string."""
+    found = {(d.kind, d.value) for d in scsi_answers.designators(disk.path) if d.of == scsi_answers.LOGICAL_UNIT}
+    kinds = {kind for kind, _ in found}
+    assert kinds >= {scsi_answers.NAA, scsi_answers.T10}, found
+    return found
 
 
 def cache_type(disk) -> str:
@@ -57,13 +57,12 @@ def test_vendor_product_serial_and_naa_stay_when_the_volume_is_exported_again(vo
 
 def test_block_limits_allow_whole_stripes(volume):
     disk = volume.disk
-    text = run("sg_vpd", "--page=bl", disk.path)
-    limits = {name: int(value) for name, value in re.findall(r"^ *([A-Z][A-Za-z ]+): (\d+)", text, re.MULTILINE)}
+    limits = scsi_answers.block_limits(disk.path)
     stripe_blocks = 3 * 64 * 1024 // 512
-    assert limits["Maximum transfer length"] >= 1 * MIB // 512
-    assert limits["Optimal transfer length"] % stripe_blocks == 0
-    assert limits["Optimal unmap granularity"] == 64 * 1024 // 512  # of stripes, and of 1 MiB
-    assert limits["Maximum unmap LBA count"] >= stripe_blocks
+    assert limits.transfer >= 1 * MIB // 512
+    assert limits.optimal_transfer % stripe_blocks == 0
+    assert limits.unmap_granularity == 64 * 1024 // 512  # of stripes, and of 1 MiB
+    assert limits.unmap >= stripe_blocks
 
 
 @pytest.mark.parametrize(

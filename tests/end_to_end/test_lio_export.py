@@ -6,6 +6,8 @@ import json
 import subprocess
 from pathlib import Path
 
+from scsi_answers import ask_whether_ready
+
 from iraid_dev.stack import initiator
 from iraid_dev.stack.load import Fio
 from iraid_dev.stack.tools import IRAID, attempt, free_port, run
@@ -95,7 +97,7 @@ def test_a_registration_that_outlives_a_power_loss_is_taken(gateway, lio_members
     """LIO keeps it in a file, in a folder that it does not make."""
     volume = gateway.create(5, lio_members(3))
     disk = volume.login()
-    attempt("sg_turs", disk.path)  # hears of the new session
+    ask_whether_ready(disk.path)  # hears of the new session
     register = ("sg_persist", "--no-inquiry", "--out", "--register", "--param-aptpl")
 
     run(*register, "--param-sark=0x1234abcd", disk.path)

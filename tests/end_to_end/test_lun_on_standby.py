@@ -8,29 +8,26 @@ from pathlib import Path
 
 import pytest
 from disk_bytes import get, put
+from scsi_answers import IDENTIFICATION, ask_whether_ready, is_not_ready, page, raw
 
 from iraid_dev.stack.gateway import iraid
-from iraid_dev.stack.tools import attempt, run, wait_for
+from iraid_dev.stack.tools import run, wait_for
 
-NOT_READY, UNIT_ATTENTION = 2, 6  # exit statuses of sg3-utils
+UNIT_ATTENTION = 6  # exit status of sg3-utils
 KIB, MIB = 1 << 10, 1 << 20
 TEST_UNIT_READY, READ_10 = "00 00 00 00 00 00", "28 00 00 00 00 00 00 00 08 00"
 FLUSH, START = "35 00 00 00 00 00 00 00 00 00", "1b 00 00 00 01 00"
 
 
-def raw(disk: str, cdb: str, *options: str) -> tuple[int, str]:
-    return attempt("sg_raw", "--cmdset=1", "-t", "20", *options, disk, *cdb.split())
-
-
 def hear_of_the_change(disk: str) -> None:
-    status, text = raw(disk, TEST_UNIT_READY)
+    status, text = ask_whether_ready(disk)
     assert status == UNIT_ATTENTION and "symmetric access state changed" in text, (status, text)
 
 
 def is_on_standby(disk: str) -> None:
     for cdb, options in ((TEST_UNIT_READY, ()), (READ_10, ("-r", "4096")), (FLUSH, ()), (START, ())):
         status, text = raw(disk, cdb, *options)
-        assert status == NOT_READY and "standby" in text.lower(), (cdb, status, text)
+        assert is_not_ready(status) and "standby" in text.lower(), (cdb, status, text)
 
 
 def commands_sent(disk: str) -> int:
@@ -52,7 +49,7 @@ def test_what_is_asked_while_an_address_moves_is_busy_and_fails_nothing(gateway,
         ["dd", f"if={disk}", "bs=64K", "count=1", "iflag=direct", "status=none"], stdout=subprocess.PIPE
     ) as reader:
         wait_for(lambda: commands_sent(disk) > sent, "the read to be under way")
-        assert raw(disk, TEST_UNIT_READY)[0] == NOT_READY
+        assert is_not_ready(ask_whether_ready(disk)[0])
         assert reader.poll() is None
         iraid("activate", volume.name)
         assert reader.communicate(timeout=60)[0] == content
@@ -65,17 +62,19 @@ def test_a_lun_on_standby_stays_and_is_not_ready_until_its_volume_is_active(gate
     disk = volume.login().path
     content = os.urandom(256 * KIB)
     put(disk, content, 0)
-    name, size = run("sg_inq", "--page=0x83", disk), run("sg_readcap", "--long", disk)
+    name, size = page(disk, IDENTIFICATION), run("sg_readcap", "--long", disk)
     iraid("standby", volume.name)
     hear_of_the_change(disk)
-    wait_for(lambda: raw(disk, READ_10, "-r", "4096")[0] == NOT_READY, "the time for an address to move to be over", 90)
+    wait_for(
+        lambda: is_not_ready(raw(disk, READ_10, "-r", "4096")[0]), "the time for an address to move to be over", 90
+    )
     is_on_standby(disk)
-    assert run("sg_inq", "--page=0x83", disk) == name
+    assert page(disk, IDENTIFICATION) == name
     assert run("sg_readcap", "--long", disk) == size
     gateway.runner.kill()
     gateway.runner.start()
     wait_for(lambda: volume.status()["role"] == "standby", "the runner to have the volume")
-    wait_for(lambda: raw(disk, TEST_UNIT_READY)[0] == NOT_READY, "the LUN to be back")
+    wait_for(lambda: is_not_ready(ask_whether_ready(disk)[0]), "the LUN to be back")
     is_on_standby(disk)
     iraid("activate", volume.name)
     hear_of_the_change(disk)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from disk_bytes import get, put
+from scsi_answers import IDENTIFICATION, ask_whether_ready, is_not_ready, page, port_numbers, raw, tpgs
 
 from iraid_dev.stack.gateway import attempt_iraid, iraid
 from iraid_dev.stack.private_gateway import Gateway as PrivateGateway
@@ -17,7 +18,7 @@ from iraid_dev.stack.tools import attempt, run, wait_for
 SAVED = Path("/etc/rtslib-fb-target/saveconfig.json")
 TARGETS = Path("/sys/kernel/config/target")
 OPTIMIZED, STANDBY = 0, 2
-NOT_READY, UNIT_ATTENTION = 2, 6  # exit statuses of sg3-utils
+UNIT_ATTENTION = 6  # exit status of sg3-utils
 TEST_UNIT_READY, READ_10 = "00 00 00 00 00 00", "28 00 00 00 00 00 00 00 08 00"
 
 
@@ -108,20 +109,16 @@ def reported(disk: str) -> dict[int, str]:
     return {int(group): state for group, state, _ in found}
 
 
-def raw(disk: str, cdb: str, *options: str) -> tuple[int, str]:
-    return attempt("sg_raw", "--cmdset=1", "-t", "20", *options, disk, *cdb.split())
-
-
 def hear_of_the_change_once(disk: str) -> None:
-    status, text = raw(disk, TEST_UNIT_READY)
+    status, text = ask_whether_ready(disk)
     assert status == UNIT_ATTENTION and "symmetric access state changed" in text, (status, text)
-    assert raw(disk, TEST_UNIT_READY)[0] != UNIT_ATTENTION
+    assert ask_whether_ready(disk)[0] != UNIT_ATTENTION
 
 
 def is_refused(disk: str) -> None:
     for cdb, options in ((TEST_UNIT_READY, ()), (READ_10, ("-r", "4096"))):
         status, text = raw(disk, cdb, *options)
-        assert status == NOT_READY and "standby" in text.lower(), (cdb, status, text)
+        assert is_not_ready(status) and "standby" in text.lower(), (cdb, status, text)
 
 
 @pytest.mark.timeout(600)
@@ -129,11 +126,11 @@ def test_initiators_are_told_who_serves_a_volume_and_of_each_change_once(gateway
     volume = gateway.create(5, farm(3, size_bytes=64 << 20).members())
     volume.export("--pair", "1")
     disk = volume.login().path
-    attempt("sg_turs", disk)  # hears of the new session, or of what came before it
-    attempt("sg_turs", disk)
-    assert "TPGS=1" in run("sg_inq", disk)
-    identity = run("sg_inq", "--page=0x83", disk)
-    assert re.search(r"Relative target port: 0x1\b", identity) and re.search(r"Target port group: 0x1\b", identity)
+    ask_whether_ready(disk)  # hears of the new session, or of what came before it
+    ask_whether_ready(disk)
+    assert tpgs(disk) == 1
+    identity = page(disk, IDENTIFICATION)
+    assert port_numbers(disk) == ([1], [1])
     assert states(volume.name) == (OPTIMIZED, STANDBY)
     here, peer = "active/optimized", "standby"
     assert reported(disk) == {1: here, 2: peer}
@@ -143,12 +140,12 @@ def test_initiators_are_told_who_serves_a_volume_and_of_each_change_once(gateway
     hear_of_the_change_once(disk)
     is_refused(disk)
     assert reported(disk) == {1: peer, 2: here}
-    assert run("sg_inq", "--page=0x83", disk) == identity
+    assert page(disk, IDENTIFICATION) == identity
 
     gateway.runner.kill()
     gateway.runner.start()
     wait_for(lambda: volume.status()["role"] == "standby", "the runner to have the volume")
-    wait_for(lambda: raw(disk, TEST_UNIT_READY)[0] == NOT_READY, "the LUN to be back")
+    wait_for(lambda: is_not_ready(ask_whether_ready(disk)[0]), "the LUN to be back")
     is_refused(disk)
     assert states(volume.name) == (STANDBY, OPTIMIZED)
 
@@ -161,7 +158,7 @@ def test_initiators_are_told_who_serves_a_volume_and_of_each_change_once(gateway
 
     gateway.runner.kill()  # an active one stays so: no path changes
     gateway.runner.start()
-    wait_for(lambda: raw(disk, TEST_UNIT_READY)[0] == 0, "the LUN to be back")
+    wait_for(lambda: ask_whether_ready(disk)[0] == 0, "the LUN to be back")
     assert states(volume.name) == (OPTIMIZED, STANDBY)
 
 
@@ -171,8 +168,8 @@ def test_a_gateway_that_is_fenced_off_sends_initiators_away(gateway, farm, memor
     volume = gateway.create(5, farm(3, size_bytes=64 << 20).members())
     volume.export("--pair", "1")
     disk = volume.login().path
-    attempt("sg_turs", disk)
-    attempt("sg_turs", disk)
+    ask_whether_ready(disk)
+    ask_whether_ready(disk)
     other = PrivateGateway(memory_folder / "other", memory_folder / "sockets")
     try:
         other.machine = other.folder / "machine-id"
@@ -191,7 +188,7 @@ def test_a_gateway_that_is_fenced_off_sends_initiators_away(gateway, farm, memor
             return states(volume.name) == (STANDBY, OPTIMIZED)
 
         wait_for(is_fenced, "the paths to be those of the other gateway")
-        attempt("sg_turs", disk)  # hears of it, if the read did not
+        ask_whether_ready(disk)  # hears of it, if the read did not
         is_refused(disk)
         assert reported(disk) == {1: "standby", 2: "active/optimized"}
         wait_for(lambda: volume.status()["role"] == "standby", "it to be on standby")
@@ -229,8 +226,8 @@ def test_what_a_pair_refuses_and_what_standby_answers(gateway, farm):
     volume = gateway.create(5, farm(3, size_bytes=64 << 20).members())
     volume.export("--pair", "1")
     disk = volume.login().path
-    attempt("sg_turs", disk)
-    attempt("sg_turs", disk)
+    ask_whether_ready(disk)
+    ask_whether_ready(disk)
     for words in (("--out", "--register", "--param-sark=0x1234"), ("--in", "--read-keys")):
         status, text = attempt("sg_persist", "--no-inquiry", *words, disk)
         assert status != 0 and "Invalid opcode" in text, text
@@ -269,6 +266,6 @@ def test_a_state_that_the_kernel_refuses_is_told_once_with_a_remedy(gateway, far
 def test_a_lun_without_groups_tells_of_none(gateway, farm):
     volume = gateway.create(5, farm(3, size_bytes=64 << 20).members())
     disk = volume.login().path
-    assert "TPGS=0" in run("sg_inq", disk)
-    assert "Target port group" not in run("sg_inq", "--page=0x83", disk)
+    assert tpgs(disk) == 0
+    assert port_numbers(disk) == ([], [])
     assert attempt("sg_rtpg", disk)[0] != 0

@@ -9,7 +9,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
+import scsi_answers
 from disk_bytes import get, put
+from scsi_answers import naa, raw
 
 from iraid_dev.stack import initiator
 from iraid_dev.stack.gateway import iraid
@@ -38,16 +40,17 @@ def test_linux_sees_what_the_lun_says(disk):
     assert queue(disk, "discard_max_hw_bytes") == 32 * MIB
     assert queue(disk, "write_zeroes_max_bytes") > 0
     assert queue(disk, "fua") == 1
-    limits = run("sg_vpd", "-p", "bl", disk)
-    assert "Maximum compare and write length: 128 blocks" in limits
-    assert "Unmap granularity alignment valid: true" in limits
-    provisioning = run("sg_vpd", "-p", "lbpv", disk)
-    assert re.search(r"LBPU\): 1", provisioning) and re.search(r"LBPRZ\): 1", provisioning)
-    assert "thin provisioned" in provisioning
-    assert "SIMPSUP=1" in (extended := run("sg_vpd", "-p", "ei", disk)) and "V_SUP=1" in extended
-    assert re.search(rf"SCSI name string:\s+naa\.{naa(disk).hex()}", run("sg_vpd", "-p", "di", disk))
+    limits = scsi_answers.block_limits(disk)
+    assert limits.compare_and_write == 128 and limits.unmap_alignment_valid
+    assert scsi_answers.provisioning(disk) == scsi_answers.Provisioning(unmaps=True, reads_zeros=True, is_thin=True)
+    extended = scsi_answers.page(disk, scsi_answers.EXTENDED_INQUIRY)
+    assert extended[5] & 1 and extended[6] & 1  # SIMPSUP, V_SUP
+    assert naa(disk)[0] >> 4 == 3 and len(naa(disk)) == 8
+    names = [d.value for d in scsi_answers.designators(disk) if d.kind == scsi_answers.NAME_STRING]
+    assert f"naa.{naa(disk).hex()}" in [name.rstrip(b"\0").decode() for name in names]
     assert "mapped (or unknown)" in run("sg_get_lba_status", "--lba=4096", disk)
-    assert "Non-rotating medium" in run("sg_vpd", "-p", "bdc", disk)
+    rotation_rate = scsi_answers.page(disk, scsi_answers.CHARACTERISTICS)[4:6]
+    assert rotation_rate == b"\0\1"  # does not rotate
 
 
 @pytest.mark.parametrize("tool", [
@@ -99,13 +102,36 @@ def test_sg_tools_can_unmap_write_same_and_verify(disk, tmp_path):
     assert status == MISCOMPARE, text
 
 
-def test_modes_can_be_written_back_and_not_changed(disk):
-    """sg_wr_mode reads a page, puts in the bytes under a mask, and sends it by MODE SELECT."""
-    for page, contents in (("8", "8,12,4" + ",0" * 17), ("1c", "1c,a,8" + ",0" * 9)):
-        for size in ((), ("--six",)):
-            run("sg_wr_mode", *size, f"--page={page}", f"--contents={contents}", disk)
-    status, text = attempt("sg_wr_mode", "--page=8", "--contents=8,12,0" + ",0" * 17, disk)  # WCE off
-    assert status == ILLEGAL_REQUEST, text
+def write_mode_page(disk: str, page: bytes, folder: Path, six: bool = False) -> tuple[int, str]:
+    """By MODE SELECT of what MODE SENSE answers, but for the page itself; as sg_wr_mode does it."""
+    answer, order = folder / "modes", folder / "new-modes"
+    sense, length_bytes, head_bytes = (
+        (f"1a 00 {page[0]:02x} 00 fc 00", 1, 4) if six else (f"5a 00 {page[0]:02x} 00 00 00 00 00 fc 00", 2, 8)
+    )
+    status, text = raw(disk, sense, "-r", "252", "-o", answer)
+    assert status == 0, text
+    modes = bytearray(answer.read_bytes())
+    del modes[int.from_bytes(modes[:length_bytes], "big") + length_bytes :]
+    begin = head_bytes + int.from_bytes(modes[head_bytes - length_bytes : head_bytes], "big")
+    there = modes[begin:]
+    assert there[0] & 0x3F == page[0] and there[1] == page[1] and len(there) == len(page), modes.hex(" ")
+    modes[:length_bytes] = bytes(length_bytes)  # reserved
+    modes[length_bytes + 1] &= 0xEF  # DPOFUA, which is told only
+    modes[begin:] = page
+    order.write_bytes(modes)
+    select = f"15 10 00 00 {len(modes):02x} 00" if six else f"55 10 00 00 00 00 00 00 {len(modes):02x} 00"
+    return raw(disk, select, "-s", str(len(modes)), "-i", order)
+
+
+def test_modes_can_be_written_back_and_not_changed(disk, tmp_path):
+    caching, exceptions = bytes([0x08, 0x12, 4, *bytes(17)]), bytes([0x1C, 0x0A, 8, *bytes(9)])
+    for page in (caching, exceptions):
+        for six in (False, True):
+            status, text = write_mode_page(disk, page, tmp_path, six)
+            assert status == 0, text
+    without_cache = bytes([0x08, 0x12, 0, *bytes(17)])
+    status, text = write_mode_page(disk, without_cache, tmp_path)
+    assert scsi_answers.is_illegal_request(status) and "Invalid field in parameter list" in text, (status, text)
     assert cached(disk) == "write back"
 
 
@@ -164,11 +190,6 @@ def test_a_counter_raced_from_two_sessions_loses_no_increment(gateway, farm, die
 
 def written(volume) -> int:
     return sum(member["writes"] for member in volume.status()["members"])
-
-
-def naa(disk: str) -> bytes:
-    """The name in VPD page 83h that a copy goes by."""
-    return bytes.fromhex(re.search(r"0x(3[0-9a-f]{15})", run("sg_vpd", "-p", "di", disk)).group(1))
 
 
 def copy(disk: str, name: bytes, folder: Path, source: int, target: int, blocks: int) -> tuple[int, str]:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from exported_lun import ExportedLun, exported, names
+from scsi_answers import ask_whether_ready
 
 from iraid_dev.stack.initiator import Disk
 from iraid_dev.stack.load import Fio
@@ -319,7 +320,7 @@ def reads(disk: Disk) -> bool:
 
 def register(disk: Disk, key: str) -> None:
     """A new session may have a unit attention to tell first."""
-    attempt("sg_turs", disk.path)
+    ask_whether_ready(disk.path)
     run(*PERSIST, "--out", "--register-ignore", f"--param-sark={key}", disk.path)
 
 
@@ -348,12 +349,12 @@ def test_a_reservation_held_by_one_initiator_is_refused_to_another(lun, disk):
             "--prout-type=5",
             other.path,
         )
-        attempt("sg_turs", disk.path)
+        ask_whether_ready(disk.path)
         assert not writes(disk), "the initiator that was preempted still writes"
         assert writes(other)
     finally:
         for one in (disk, other):
-            attempt("sg_turs", one.path)
+            ask_whether_ready(one.path)
             attempt(*PERSIST, "--out", "--register-ignore", "--param-sark=0", one.path)
             attempt(*PERSIST, "--out", "--clear", f"--param-rk={KEY}", one.path)
         lun.logout_last()
