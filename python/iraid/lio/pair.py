@@ -118,7 +118,8 @@ def plan_groups(number: int, storage: Dump | None, name: str) -> list[Step]:
 
 def at_rest(dump: Dump) -> Dump:
     """As it is saved: after a boot both groups are on standby until the handler knows who serves the volume, and LUNs
-    are made in the order of their portal groups, by which the kernel numbers their ports.
+    are made in the order of their portal groups, by which kernels before 6.4 number their ports (later ones number
+    enabled groups); initiators are told neither, but the gateway's number.
     """
     targets = [
         {**target, "tpgs": sorted(target.get("tpgs", ()), key=lambda group: int(group.get("tag", 0)))}
