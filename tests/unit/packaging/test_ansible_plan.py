@@ -430,6 +430,26 @@ def test_others_stay_in_the_saved_configuration_though_they_do_not_run():
     assert [one["wwn"] for one in merged["targets"]] == ["iqn.2026-01.org.example:other", IQN]
 
 
+def test_what_could_not_be_restored_stays_saved_with_who_sees_it():
+    """A disk that was late at a boot: its LUN, which somebody made by hand, and that of the inventory, which is made again."""
+    old = lio(target())
+    (group,) = old["targets"][0]["tpgs"]
+    group["luns"].append({"index": 7, "storage_object": "/backstores/block/late"})
+    group["luns"].append({"index": 8, "storage_object": "/backstores/block/disk-0"})  # taken away since, it runs
+    group["node_acls"][0]["mapped_luns"] += [{"index": 3, "tpg_lun": 7}, {"index": 4, "tpg_lun": 8}]
+    old["storage_objects"].append({"plugin": "block", "name": "late", "dev": "/dev/late"})
+    (merged,) = lio_plan.merge_saved(old, lio(target()), target())["targets"][0]["tpgs"]
+    assert [one["index"] for one in merged["luns"]] == [0, 7]
+    assert merged["node_acls"][0]["mapped_luns"] == [{"index": 0, "tpg_lun": 0}, {"index": 3, "tpg_lun": 7}]
+
+
+@pytest.mark.parametrize(("device", "serial"), [("/dev/vg0/iraid", "abc"), ("/dev/vg0/other", None)])
+def test_a_storage_object_that_is_made_again_keeps_its_serial(device, serial):
+    saved = {"storage_objects": [{"plugin": "block", "name": "disk-0", "dev": device, "wwn": "abc"}]}
+    (step,) = (one for one in lio_plan.plan_target(target(), {}, saved).steps if one.verb == "storage")
+    assert step.values == (target().luns[0], serial)
+
+
 def test_the_block_of_a_tgt_target_has_all_that_was_asked_for():
     text = tgt_config.text(
         IQN,

@@ -125,10 +125,11 @@ def _find_storage(backing, configuration):
     )
 
 
-def plan_target(want, dump):
+def plan_target(want, dump, saved=None):
+    """dump: what runs.  saved: a storage object that could not be restored at boot has its serial from there."""
     plan = Plan()
     for backing in want.luns:
-        _plan_storage(backing, dump, plan)
+        _plan_storage(backing, dump, saved or {}, plan)
     target = next(
         (one for one in dump.get("targets", ()) if one.get("fabric") == "iscsi" and one["wwn"] == want.iqn), None
     )
@@ -147,11 +148,13 @@ def plan_target(want, dump):
     return plan
 
 
-def _plan_storage(backing, dump, plan):
+def _plan_storage(backing, dump, saved, plan):
     where = backing.device or backing.file
     there = _find_storage(backing, dump)
     if there is None:
-        plan.add("storage", f"storage object {backing.name} of {where}", backing)
+        before = _find_storage(backing, saved) or {}
+        serial = before.get("wwn") if before.get("dev") == where else None
+        plan.add("storage", f"storage object {backing.name} of {where}", backing, serial)
         return
     if there.get("dev") != where:
         raise Refused(
@@ -249,11 +252,49 @@ def merge_saved(saved, running, wanted):
         lambda one: (one["plugin"], one["name"]),
         ours,
     )
+    there = {f"/backstores/{one['plugin']}/{one['name']}" for one in running.get("storage_objects", ())}
+    before = {one["wwn"]: one for one in merged.get("targets", ())}
     merged["targets"] = _replace(
-        merged.get("targets", []), running.get("targets", []), lambda one: one["wwn"], {wanted.iqn}
+        merged.get("targets", []),
+        [_with_what_is_missing(one, before.get(one["wwn"], {}), there) for one in running.get("targets", ())],
+        lambda one: one["wwn"],
+        {wanted.iqn},
     )
     merged.setdefault("fabric_modules", running.get("fabric_modules", []))
     return merged
+
+
+def _with_what_is_missing(target, saved, there):
+    """With its LUNs that could not be restored, for want of their storage objects, and who is to see them.
+
+    there: paths of the storage objects that run.
+    """
+    groups = {group.get("tag"): group for group in saved.get("tpgs", ())}
+    return {
+        **target,
+        "tpgs": [_group_with_missing(one, groups.get(one.get("tag"), {}), there) for one in target.get("tpgs", ())],
+    }
+
+
+def _group_with_missing(group, saved, there):
+    numbers = {one["index"] for one in group.get("luns", ())}
+    missing = [
+        one for one in saved.get("luns", ()) if one["storage_object"] not in there and one["index"] not in numbers
+    ]
+    if not missing:
+        return group
+    lost, before = {one["index"] for one in missing}, {one["node_wwn"]: one for one in saved.get("node_acls", ())}
+    return {
+        **group,
+        "luns": [*group.get("luns", ()), *missing],
+        "node_acls": [_acl_with(one, before.get(one["node_wwn"], {}), lost) for one in group.get("node_acls", ())],
+    }
+
+
+def _acl_with(acl, saved, lost):
+    taken = {one["index"] for one in acl.get("mapped_luns", ())}
+    kept = [one for one in saved.get("mapped_luns", ()) if one["tpg_lun"] in lost and one["index"] not in taken]
+    return {**acl, "mapped_luns": [*acl.get("mapped_luns", ()), *kept]} if kept else acl
 
 
 def _replace(saved, running, key, wanted):

@@ -152,11 +152,14 @@ class Lio:
         kind = self.rtslib.BlockStorageObject if lun.plugin == "block" else self.rtslib.FileIOStorageObject
         return kind(lun.name)
 
-    def _make_storage(self, lun):
+    def _make_storage(self, lun, serial):
+        """serial: that which initiators know it by; None: a new one."""
         if lun.plugin == "block":
-            self.rtslib.BlockStorageObject(lun.name, dev=lun.device)
+            self.rtslib.BlockStorageObject(lun.name, dev=lun.device, wwn=serial)
         else:
-            self.rtslib.FileIOStorageObject(lun.name, lun.file, size=lun.size_bytes, write_back=lun.write_back)
+            self.rtslib.FileIOStorageObject(
+                lun.name, lun.file, size=lun.size_bytes, wwn=serial, write_back=lun.write_back
+            )
 
     def _make_target(self):
         self.rtslib.Target(self.fabric, self.want.iqn, mode="create")
@@ -262,7 +265,7 @@ def run(module):
     lio = Lio(rtslib_fb, want)
     file, running = Path(rtslib_fb.root.default_save_file), lio.dump()
     want = lio_plan.with_own_names(want, running, saved(file))
-    plan = lio_plan.plan_target(want, running)
+    plan = lio_plan.plan_target(want, running, saved(file))
     changes += [step.text for step in plan.steps]
     for warning in plan.warnings:
         module.warn(warning)
