@@ -470,6 +470,14 @@ def test_mistuned_targets_are_warned_of(gateway, make_farm):
     assert any("3 of 3 targets" in w and "MaxRecvDataSegmentLength" in w for w in made["warnings"])
 
 
+def test_a_volume_that_is_stopped_is_deleted(gateway, make_farm):
+    farm = make_farm(3)
+    call(gateway.socket, "volume.create", name="v0", level=5, members=farm.members())
+    call(gateway.socket, "volume.stop", name="v0")
+    assert call(gateway.socket, "volume.delete", name="v0")["warnings"] == []
+    call(gateway.socket, "volume.create", name="v0", level=5, members=farm.members())
+
+
 def test_delete_wipes_what_it_can_reach_and_tells_what_not(gateway, make_farm):
     farm = make_farm(3)
     call(gateway.socket, "volume.create", name="v0", level=5, members=farm.members())

@@ -128,6 +128,9 @@ def tell_handler(module, before):
     except Failure as failure:
         if failure.kind == "unavailable":  # so does one that is started
             return
+        if not before:
+            module.warn(failure.text)
+            return
         put_back(before)
         module.fail_json(msg=f"the secrets are as they were: {failure.text}", type=failure.kind)
 
@@ -141,6 +144,8 @@ def main():
         for path, text in changed.items():
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             files.write(path, text)
+    # Also if nothing changed: a run that ended between the files and this would leave the handler with the former secrets.
+    if not module.check_mode:
         tell_handler(module, before)
     module.exit_json(changed=bool(changed), paths=[str(path) for path in changed])
 
